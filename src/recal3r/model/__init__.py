@@ -1,0 +1,1 @@
+"""The CUT3R network. Knows of no rule and no stream."""

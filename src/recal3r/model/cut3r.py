@@ -1,0 +1,149 @@
+"""The CUT3R network: one frame against one state. No rule, no loop, nothing remembered between calls.
+
+B batch · N state tokens · P = h·w patches · E encoder width · C decoder width · M pose memory slots
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from recal3r.errors import ImageError, WeightsError
+from recal3r.model.config import Cut3rConfig
+from recal3r.model.decoder import Decoded, Decoder
+from recal3r.model.encoder import Encoder, sum_of_views
+from recal3r.model.heads import Head, Heads, ReadOut
+from recal3r.model.keymap import aliases, official_names, with_state_blocks
+from recal3r.model.pose_memory import PoseMemory
+from recal3r.model.probe import Probe
+
+
+class View(NamedTuple):
+    """What the network is shown: an image, a ray map, or both of one size."""
+
+    image: Tensor | None = None  # [B, 3, H, W] in [-1, 1]
+    ray_map: Tensor | None = None  # [B, 6, H, W]: origin, direction
+
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """(B, H, W)."""
+        given = self.image if self.image is not None else self.ray_map
+        if given is None:
+            raise ImageError("A view holds neither an image nor a ray map; give at least one.")
+        return given.shape[0], given.shape[2], given.shape[3]
+
+
+class Tokens(NamedTuple):
+    tokens: Tensor  # F [B, P, E]
+    grid: tuple[int, int]  # (h, w)
+
+    @property
+    def summary(self) -> Tensor:  # g [B, 1, E]
+        return self.tokens.mean(1, keepdim=True)
+
+
+class Cut3r(nn.Module):
+    def __init__(self, config: Cut3rConfig) -> None:
+        super().__init__()
+        self.config = config
+        encoder = {
+            "patch_size": config.patch_size,
+            "mlp_ratio": config.mlp_ratio,
+            "rope_base": config.rope_base,
+        }
+        width = config.encoder_width
+        self.image_encoder = Encoder(3, width, config.encoder_depth, config.encoder_heads, **encoder)
+        self.ray_encoder = Encoder(6, width, config.ray_depth, config.ray_heads, **encoder)
+        self.decoder = Decoder(config)
+        self.pose_token = nn.Parameter(torch.randn(1, 1, config.decoder_width) * 0.02)
+        self.pose_memory = PoseMemory(
+            width,
+            config.decoder_width,
+            slots=config.memory_slots,
+            heads=config.image_heads,
+            mlp_ratio=config.mlp_ratio,
+        )
+        self.heads = Heads(config)
+        # What training put in the place of a view's missing half. Checkpoints hold them; the network is never
+        # shown a missing half but leaves it out.
+        self.masked_image_token = nn.Parameter(torch.randn(1, width) * 0.02)
+        self.masked_ray_token = nn.Parameter(torch.randn(1, width) * 0.02)
+
+    @property
+    def device(self) -> torch.device:
+        return self.pose_token.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What the trunk works in. State, heads and statistics are float32 or better."""
+        return self.pose_token.dtype
+
+    @property
+    def state_dtype(self) -> torch.dtype:
+        return torch.promote_types(self.dtype, torch.float32)
+
+    def working_in(self, dtype: torch.dtype) -> Cut3r:
+        """Changes this network's precision: the trunk's to `dtype`, the heads' to float32 or better."""
+        self.to(dtype)
+        self.heads.to(torch.promote_types(dtype, torch.float32))
+        return self
+
+    # -- one frame ---------------------------------------------------------------------------------------------------
+
+    def initial_state(self) -> Tensor:  # S_0 [1, N, C]
+        return self.decoder.initial_state().to(self.state_dtype)
+
+    def initial_memory(self) -> Tensor:  # [1, M, 2C]
+        return self.pose_memory.initial.to(self.state_dtype)
+
+    def encode(self, view: View) -> Tokens:
+        _, height, width = view.size
+        patch = self.config.patch_size
+        if height % patch or width % patch or not height or not width:
+            raise ImageError(f"A view of {width}x{height} pixels is not cut into whole patches of {patch}x{patch}.")
+        tokens = sum_of_views(
+            None if view.image is None else self.image_encoder(view.image),
+            None if view.ray_map is None else self.ray_encoder(view.ray_map),
+        )
+        return Tokens(tokens, (height // patch, width // patch))
+
+    def decode(self, tokens: Tokens, state: Tensor, pose_token: Tensor, probe: Probe | None = None) -> Decoded:
+        return self.decoder(tokens.tokens, tokens.grid, state, pose_token, probe)
+
+    def read_out(self, tokens: Tokens, decoded: Decoded, wanted: frozenset[Head]) -> ReadOut:
+        return self.heads(tokens.tokens, decoded, tokens.grid, wanted)
+
+    # -- weights -----------------------------------------------------------------------------------------------------
+
+    def official_state_dict(self) -> dict[str, Tensor]:
+        """Every entry of an official checkpoint, second names included, in no particular order."""
+        state = self.state_dict()
+        official = {theirs: state[ours] for ours, theirs in official_names(state, self.config).items()}
+        return official | {alias: official[name] for alias, name in aliases(official).items()}
+
+    def load_official_state_dict(self, mapping: Mapping[str, Tensor], *, assign: bool = False) -> None:
+        """Takes every weight from `mapping`; a missing, unknown or misshapen entry is an error that names it.
+
+        With `assign` the tensors themselves become the weights (no copy), whatever their dtype.
+        """
+        expected = self.state_dict()
+        names = official_names(expected, self.config)
+        second_names = aliases(names.values())
+        given = with_state_blocks(mapping)
+        given = {alias_of: given[alias] for alias, alias_of in second_names.items() if alias in given} | given
+
+        unknown = sorted(set(given) - set(names.values()) - set(second_names))
+        if unknown:
+            raise WeightsError(f"The weights hold an entry {unknown[0]!r} that this network has no place for.")
+        for ours, theirs in names.items():
+            if theirs not in given:
+                raise WeightsError(f"The weights have no entry {theirs!r}, which this network needs.")
+            if given[theirs].shape != expected[ours].shape:
+                raise WeightsError(
+                    f"The weights' entry {theirs!r} has the shape {list(given[theirs].shape)}, "
+                    f"but this network needs {list(expected[ours].shape)}."
+                )
+        self.load_state_dict({ours: given[theirs] for ours, theirs in names.items()}, assign=assign)

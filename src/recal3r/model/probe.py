@@ -1,0 +1,176 @@
+"""What update rules want to know of the state-side cross-attention, measured while it runs.
+
+B batch · H heads · N state tokens · P patches · d head size · L decoder layers
+
+a[l,h,m,j] is the logit from state token m to image token j (scaled, positions applied); j = 0 is the pose token,
+j = 1..P the patches. Two probes measure the same numbers: `PlainProbe` builds the maps and reads like the
+definitions; `FusedProbe` never builds a map and keeps fused attention. Tests hold the second to the first.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from recal3r.model.attention import Attend, KeysValues, attend, attend_with_logsumexp, merge_heads, split_heads
+
+
+class Stat(enum.Enum):
+    """A number that a rule may ask for; what nobody asks for is not computed."""
+
+    MEAN_LOGIT = "mean over l, h, j = 0..P of a: [B, N]"
+    MEAN_LOGIT_MAP = "mean over l, h of a: [B, N, 1 + P]"
+    ENTROPY = "mean over l, h of H(softmax over j = 1..P of a) / log P: [B, N]"
+    RESIDUAL = "per layer, the mean over patches of ‖X̃_j - X̂_j‖² and of ‖X̃_j‖²: [B, L, 2]"
+
+
+class Probe(Protocol):
+    """Collects over the layers of one frame. The only object of the model that changes while it runs."""
+
+    def watch(self, state_values: Tensor) -> Attend:
+        """The attention to use for the next layer, where the image side sees `state_values` [B, H', N, d']."""
+        ...
+
+    def result(self) -> Mapping[Stat, Tensor]: ...
+
+
+class _Sums:
+    """Sums over layers, in float32 or better, whatever precision the layers work in."""
+
+    def __init__(self) -> None:
+        self.layers = 0
+        self.sums: dict[Stat, Tensor] = {}
+        self.residual: list[Tensor] = []
+
+    def add(self, stat: Stat, value: Tensor) -> None:
+        self.sums[stat] = self.sums[stat] + value if stat in self.sums else value
+
+    def result(self) -> dict[Stat, Tensor]:
+        means = {stat: total / self.layers for stat, total in self.sums.items()}
+        return means | ({Stat.RESIDUAL: torch.stack(self.residual, dim=1)} if self.residual else {})
+
+
+def _accumulate(x: Tensor) -> Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _energies(values: Tensor, predicted: Tensor) -> Tensor:  # [B, H, P, d] both -> [B, 2]
+    """mean_j ‖X̃_j - X̂_j‖² and mean_j ‖X̃_j‖², heads concatenated."""
+    values, predicted = _accumulate(values), _accumulate(predicted)
+    patches = values.shape[2]
+    return torch.stack(
+        ((values - predicted).square().sum((1, 2, 3)) / patches, values.square().sum((1, 2, 3)) / patches), dim=-1
+    )
+
+
+def _in_heads_of(queries: Tensor, state_values: Tensor) -> Tensor:
+    """The image side's value projection of the state, cut into the state side's heads."""
+    return split_heads(merge_heads(state_values), queries.shape[1])
+
+
+def _log_patches(keys: Tensor) -> float:
+    """log P; a single patch has no entropy, whatever it is divided by."""
+    return math.log(max(keys.shape[2] - 1, 2))
+
+
+class PlainProbe:
+    """The statistics as they are defined: every layer's map is built."""
+
+    def __init__(self, needs: frozenset[Stat]) -> None:
+        self.needs = needs
+        self.sums = _Sums()
+
+    def watch(self, state_values: Tensor) -> Attend:
+        def attend_and_measure(queries: Tensor, seen: KeysValues) -> Tensor:
+            keys, values = seen
+            logits = _accumulate(queries @ keys.transpose(-2, -1)) * queries.shape[-1] ** -0.5  # a [B, H, N, 1 + P]
+            sums = self.sums
+            sums.layers += 1
+            if Stat.MEAN_LOGIT in self.needs:
+                sums.add(Stat.MEAN_LOGIT, logits.mean((1, 3)))
+            if Stat.MEAN_LOGIT_MAP in self.needs:
+                sums.add(Stat.MEAN_LOGIT_MAP, logits.mean(1))
+            if Stat.ENTROPY in self.needs:
+                log_p = logits[..., 1:].log_softmax(-1)
+                entropy = -(log_p.exp() * log_p).sum(-1)
+                sums.add(Stat.ENTROPY, entropy.mean(1) / _log_patches(keys))
+            if Stat.RESIDUAL in self.needs:
+                weights = logits[..., 1:].softmax(-2).transpose(-2, -1)  # over the state tokens: [B, H, P, N]
+                predicted = weights @ _accumulate(_in_heads_of(queries, state_values))
+                sums.residual.append(_energies(values[:, :, 1:], predicted))
+            return logits.softmax(-1).to(values.dtype) @ values
+
+        return attend_and_measure
+
+    def result(self) -> Mapping[Stat, Tensor]:
+        return self.sums.result()
+
+
+class FusedProbe:
+    """The same statistics without a map, from what fused attention can be made to give."""
+
+    def __init__(self, needs: frozenset[Stat]) -> None:
+        self.needs = needs
+        self.sums = _Sums()
+
+    def watch(self, state_values: Tensor) -> Attend:
+        def attend_and_measure(queries: Tensor, seen: KeysValues) -> Tensor:
+            keys, values = seen
+            scale = queries.shape[-1] ** -0.5
+            sums = self.sums
+            sums.layers += 1
+            if Stat.MEAN_LOGIT in self.needs:  # mean_j q·k_j = q · mean_j k_j
+                mean_key = _accumulate(keys).mean(2, keepdim=True)
+                sums.add(Stat.MEAN_LOGIT, (_accumulate(queries) * mean_key).sum(-1).mean(1) * scale)
+            if Stat.MEAN_LOGIT_MAP in self.needs:  # Σ_h Q_h K_hᵀ = Q Kᵀ with heads concatenated
+                product = merge_heads(queries) @ merge_heads(keys).transpose(-2, -1)
+                sums.add(Stat.MEAN_LOGIT_MAP, _accumulate(product) * (scale / queries.shape[1]))
+            if Stat.RESIDUAL in self.needs:  # one more attention, with the roles of state and image swapped
+                predicted = attend(keys[:, :, 1:], KeysValues(queries, _in_heads_of(queries, state_values)))
+                sums.residual.append(_energies(values[:, :, 1:], predicted))
+            if Stat.ENTROPY not in self.needs:
+                return attend(queries, seen)
+            out, entropy = attend_with_entropy(queries, seen)
+            sums.add(Stat.ENTROPY, entropy.mean(1) / _log_patches(keys))
+            return out
+
+        return attend_and_measure
+
+    def result(self) -> Mapping[Stat, Tensor]:
+        return self.sums.result()
+
+
+def attend_with_entropy(queries: Tensor, seen: KeysValues) -> tuple[Tensor, Tensor]:
+    """Attention over pose token and patches [B, H, N, d], and its entropy over the patches alone [B, H, N].
+
+    One fused call over the patches gives log Z = log Σ_j exp a_j and E[k], E[v], where E weighs with p_j = exp a_j / Z:
+
+        H = -Σ_j p_j log p_j = log Z - Σ_j p_j a_j = log Z - scale · q · E[k]                                    (1)
+
+    The pose token then joins by its own share p_0 = exp a_0 / (exp a_0 + Z), which is a sum of positive terms and so
+    keeps its digits even where one token takes all (taking it *out* of a softmax over all tokens does not):
+
+        out = (1 - p_0) E[v] + p_0 v_0,   p_0 = σ(a_0 - log Z)                                                    (2)
+
+    No logit depends on the origin of the keys but by a constant per query, which leaves (1) and (2) alone; centred
+    keys make log Z and its twin in (1) small, and the difference exact to more digits.
+    """
+    keys, values = seen
+    scale = queries.shape[-1] ** -0.5
+    centred = keys - keys[:, :, 1:].mean(2, keepdim=True)
+    # One tensor serves as keys and as values: beside zeros in the query, the value half of a key does not count.
+    both = torch.cat((centred[:, :, 1:], values[:, :, 1:]), dim=-1)  # [B, H, P, 2d]
+    padded = torch.cat((queries, torch.zeros_like(queries)), dim=-1)
+    expected, log_z = attend_with_logsumexp(padded, KeysValues(both, both), scale)
+    expected_key, expected_value = expected.chunk(2, dim=-1)
+
+    wide = _accumulate(queries) * scale
+    entropy = log_z - (wide * _accumulate(expected_key)).sum(-1)  # (1)
+    pose_logit = (wide * _accumulate(centred[:, :, :1])).sum(-1)
+    share = (pose_logit - log_z).sigmoid().to(values.dtype)[..., None]
+    return torch.lerp(expected_value, values[:, :, :1], share), entropy.clamp_min(0)  # (2)

@@ -57,7 +57,7 @@ class DptHead(nn.Module):
     def __init__(self, config: Cut3rConfig, channels: int) -> None:
         super().__init__()
         widths_in = (config.encoder_width, *[config.decoder_width] * 3)
-        one, two, three, four = LEVEL_WIDTHS
+        one, two, _, four = LEVEL_WIDTHS
         resize: tuple[list[nn.Module], ...] = (
             [nn.ConvTranspose2d(one, one, 4, 4)],
             [nn.ConvTranspose2d(two, two, 2, 2)],

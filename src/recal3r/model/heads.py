@@ -86,9 +86,7 @@ class Heads(nn.Module):
         self.config = config
         width = config.decoder_width
         self.pose = Mlp(width, config.mlp_ratio * width, 7)
-        self.to_world = nn.ModuleList(
-            ConditionedBlock(width, config.image_heads, config.mlp_ratio) for _ in range(2)
-        )
+        self.to_world = nn.ModuleList(ConditionedBlock(width, config.image_heads, config.mlp_ratio) for _ in range(2))
         self.camera: nn.Module
         self.world: nn.Module
         self.rgb: nn.Module

@@ -37,9 +37,7 @@ def rope(positions: Tensor, head_dim: int, base: float, dtype: torch.dtype) -> R
 @functools.lru_cache(maxsize=32)
 def grid_positions(rows: int, columns: int, device: torch.device) -> Tensor:
     """(row, column) of each patch, row-major: [rows * columns, 2]."""
-    row, column = torch.meshgrid(
-        torch.arange(rows, device=device), torch.arange(columns, device=device), indexing="ij"
-    )
+    row, column = torch.meshgrid(torch.arange(rows, device=device), torch.arange(columns, device=device), indexing="ij")
     return torch.stack((row, column), dim=-1).reshape(-1, 2)
 
 

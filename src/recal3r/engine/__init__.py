@@ -1,0 +1,1 @@
+"""The stream: what it remembers, and what one frame does to it."""

@@ -62,13 +62,13 @@ def run(
     reset_after: int | None = None,
     not_written: Sequence[int] = (),
     pixels: slice = slice(None),
-    channels: slice = slice(None),
+    tokens: slice = slice(None),
 ) -> dict[str, float]:
     """The largest difference from the golden arrays, over the whole stream."""
     errors = {"state": 0.0, "outputs": 0.0, "rate": 0.0}
     rates = iter(golden.get("rate", ()))
     for at, frame in enumerate(frames):
-        state = recon.session.state[0, :, channels].double().numpy()
+        state = recon.session.state[0, tokens].double().numpy()
         errors["state"] = max(errors["state"], np.abs(golden["state_before"][at] - state).max())
         first = recon.session.starts[0]
         prediction = recon.push(frame, update=at not in not_written)
@@ -166,4 +166,4 @@ def test_full_size(network: str, file: str, shared: Path) -> None:
     height, width = (int(side) * 8 for side in golden["conf"].shape[1:])
     recon = recal3r.Reconstructor(seeded_network(network), "recal3r-release", EVERYTHING, size=None)
     frames = seeded_frames(3, height, width)
-    check(run(golden, recon, frames, pixels=slice(4, None, 8), channels=slice(None, None, 16)), torch.float32)
+    check(run(golden, recon, frames, pixels=slice(4, None, 8), tokens=slice(None, None, 16)), torch.float32)

@@ -20,6 +20,10 @@ from torch import Tensor
 from recal3r.model.attention import Attend, KeysValues, attend, attend_with_logsumexp, merge_heads, split_heads
 
 
+TILE_ELEMENTS = 2**20
+"""How many logits may exist at once: 4 MB in float32, whatever the size of network and picture."""
+
+
 class Stat(enum.Enum):
     """A number that a rule may ask for; what nobody asks for is not computed."""
 
@@ -148,17 +152,47 @@ class FusedProbe:
 def attend_with_entropy(queries: Tensor, seen: KeysValues) -> tuple[Tensor, Tensor]:
     """Attention over pose token and patches [B, H, N, d], and its entropy over the patches alone [B, H, N].
 
-    One fused call over the patches gives log Z = log Σ_j exp a_j and E[k], E[v], where E weighs with p_j = exp a_j / Z:
+    With Z = Σ_{j≥1} exp a_j, the pose token joins the patches' attention by its share of the whole:
 
-        H = -Σ_j p_j log p_j = log Z - Σ_j p_j a_j = log Z - scale · q · E[k]                                    (1)
+        out = (1 - p_0) E[v] + p_0 v_0,   p_0 = σ(a_0 - log Z)                                                    (1)
 
-    The pose token then joins by its own share p_0 = exp a_0 / (exp a_0 + Z), which is a sum of positive terms and so
-    keeps its digits even where one token takes all (taking it *out* of a softmax over all tokens does not):
+    which is a sum of positive terms and keeps its digits even where one token takes all (taking the pose token *out*
+    of a softmax over everything does not).
+    """
+    return (entropy_by_tiles if queries.device.type == "cpu" else entropy_by_moments)(queries, seen)
 
-        out = (1 - p_0) E[v] + p_0 v_0,   p_0 = σ(a_0 - log Z)                                                    (2)
+
+def entropy_by_tiles(queries: Tensor, seen: KeysValues) -> tuple[Tensor, Tensor]:
+    """(1) from a few heads' logits at a time, small enough to stay in the cache and gone at once.
+
+    On a CPU this takes half the time of `entropy_by_moments`, and no logit is too large for it.
+    """
+    keys, values = seen
+    scale = queries.shape[-1] ** -0.5
+    tile = max(1, TILE_ELEMENTS // (queries.shape[2] * keys.shape[2]))
+    outs, entropies = [], []
+    for q, k, v in zip(*(x.flatten(0, 1).split(tile) for x in (queries, keys, values)), strict=True):
+        logits = (_accumulate(q) @ _accumulate(k).transpose(-2, -1)) * scale  # a [tile, N, 1 + P]
+        pose_logit, patch_logits = logits[..., :1], logits[..., 1:]
+        peak = patch_logits.amax(-1, keepdim=True)
+        patch_logits = patch_logits - peak
+        weights = patch_logits.exp()
+        total = weights.sum(-1, keepdim=True)
+        # H = -Σ_j p_j log p_j with log p_j = a_j - peak - log total
+        entropies.append(total[..., 0].log() - (weights * patch_logits).sum(-1) / total[..., 0])
+        expected_value = (weights.to(v.dtype) @ v[:, 1:]) / total.to(v.dtype)
+        share = (pose_logit - peak - total.log()).sigmoid().to(v.dtype)
+        outs.append(torch.lerp(expected_value, v[:, :1], share))  # (1)
+    return torch.cat(outs).view_as(queries), torch.cat(entropies).view(queries.shape[:3])
+
+
+def entropy_by_moments(queries: Tensor, seen: KeysValues) -> tuple[Tensor, Tensor]:
+    """(1) from one fused call over the patches, which gives log Z, E[k] and E[v]:
+
+        H = log Z - Σ_j p_j a_j = log Z - scale · q · E[k]                                                        (2)
 
     No logit depends on the origin of the keys but by a constant per query, which leaves (1) and (2) alone; centred
-    keys make log Z and its twin in (1) small, and the difference exact to more digits.
+    keys make the two terms of (2) small. Their difference is exact to the rounding of the largest logit.
     """
     keys, values = seen
     scale = queries.shape[-1] ** -0.5
@@ -170,7 +204,7 @@ def attend_with_entropy(queries: Tensor, seen: KeysValues) -> tuple[Tensor, Tens
     expected_key, expected_value = expected.chunk(2, dim=-1)
 
     wide = _accumulate(queries) * scale
-    entropy = log_z - (wide * _accumulate(expected_key)).sum(-1)  # (1)
+    entropy = log_z - (wide * _accumulate(expected_key)).sum(-1)  # (2)
     pose_logit = (wide * _accumulate(centred[:, :, :1])).sum(-1)
     share = (pose_logit - log_z).sigmoid().to(values.dtype)[..., None]
-    return torch.lerp(expected_value, values[:, :, :1], share), entropy.clamp_min(0)  # (2)
+    return torch.lerp(expected_value, values[:, :, :1], share), entropy.clamp_min(0)  # (1)

@@ -1,0 +1,1 @@
+"""The commands. Nothing heavy is imported before the arguments are read."""

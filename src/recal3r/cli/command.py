@@ -1,0 +1,84 @@
+"""A command is a frozen dataclass: its fields are its options, its docstring is its help, `run` does the work.
+
+A field without a default is a positional argument; one with a default is `--its-name`. `metadata={"help": ...}` says
+what it means. Types: str, int, float, bool, Path, Literal, tuples of these, and any of them or None.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol
+
+
+class Command(Protocol):
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    def run(self) -> int:
+        """Does the work and returns the exit status."""
+        ...
+
+
+CommandSet = type[Command] | Mapping[str, type[Command]]
+"""One command, or several by the word that chooses among them."""
+
+
+def parse(program: str, commands: CommandSet, arguments: Sequence[str], about: str) -> Command:
+    """The command that the arguments ask for; argparse ends the program where they ask for none."""
+    parser = argparse.ArgumentParser(prog=program, description=about)
+    if isinstance(commands, Mapping):
+        choice = parser.add_subparsers(dest="_command", metavar="command", required=True)
+        for word, command in commands.items():
+            add_options(choice.add_parser(word, help=_about(command), description=_about(command)), command)
+        options = vars(parser.parse_args(arguments))
+        return from_options(commands[options["_command"]], options)
+    add_options(parser, commands)
+    return from_options(commands, vars(parser.parse_args(arguments)))
+
+
+def add_options(parser: argparse.ArgumentParser, command: type[Command]) -> None:
+    hints = typing.get_type_hints(command)
+    for field in dataclasses.fields(command):
+        settings = _settings(hints[field.name])
+        settings["help"] = str(field.metadata.get("help", ""))
+        default = _default(field)
+        if default is dataclasses.MISSING:
+            parser.add_argument(field.name, **settings)
+        else:
+            if default not in (None, False, ()):
+                settings["help"] += f" (default: {default})"
+            parser.add_argument(f"--{field.name.replace('_', '-')}", dest=field.name, default=default, **settings)
+
+
+def from_options(command: type[Command], options: Mapping[str, Any]) -> Command:
+    values = {field.name: options[field.name] for field in dataclasses.fields(command)}
+    return command(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})  # pyright: ignore[reportUnknownArgumentType]  # argparse's values have no types
+
+
+def _settings(hint: Any) -> dict[str, Any]:
+    """What argparse needs to know about a type."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        kinds = [kind for kind in inner if kind is not types.NoneType]
+        if len(kinds) == 1:
+            return _settings(kinds[0])
+    elif origin is Literal:
+        return {"choices": inner, "type": type(inner[0])}
+    elif origin is tuple:
+        return _settings(inner[0]) | {"nargs": "*" if inner[1:] == (...,) else len(inner)}
+    elif hint is bool:
+        return {"action": argparse.BooleanOptionalAction}
+    elif isinstance(hint, type):
+        return {"type": hint}
+    raise TypeError(f"An option cannot be of the type {hint}.")
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _about(command: type[Command]) -> str:
+    return (command.__doc__ or "").partition("\n\n")[0]

@@ -1,0 +1,83 @@
+"""`recal3r <command>`: finds the command, reads its options, runs it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from recal3r.cli.command import parse
+from recal3r.errors import Recal3rError
+
+_INTERRUPTED = 130
+_USAGE = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A command by name. Its module defines `COMMAND` and is imported only when the command is asked for."""
+
+    name: str
+    module: str
+    help: str
+
+
+ENTRIES = (Entry("weights", "recal3r.cli.weights", "List, fetch, convert and verify the weights of networks."),)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Runs one command. Returns 0, 1 for an error that is explained, 2 for arguments that make no sense."""
+    arguments = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(arguments)
+    except Recal3rError as error:
+        print(f"recal3r: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except SystemExit as end:  # how argparse ends after --help, or after arguments that make no sense
+        return end.code if isinstance(end.code, int) else _USAGE
+
+
+def _run(arguments: Sequence[str]) -> int:
+    parser = _parser()
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return _USAGE
+    # Only the first argument is ours: what follows belongs to the command, whose module is not imported yet.
+    name = parser.parse_args(arguments[:1]).command
+    entry = next(entry for entry in ENTRIES if entry.name == name)
+    module = importlib.import_module(entry.module)
+    return parse(f"recal3r {name}", module.COMMAND, arguments[1:], entry.help).run()
+
+
+def _parser() -> argparse.ArgumentParser:
+    width = max(len(entry.name) for entry in ENTRIES)
+    parser = argparse.ArgumentParser(
+        prog="recal3r",
+        usage="recal3r [--help] [--version] <command> ...",
+        description="Streaming 3D reconstruction that stays stable on streams that do not end.",
+        epilog="commands:\n" + "\n".join(f"  {entry.name:{width}}  {entry.help}" for entry in ENTRIES),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument("command", choices=[entry.name for entry in ENTRIES], help=argparse.SUPPRESS)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"recal3r {version('recal3r')}")
+        except PackageNotFoundError:
+            print("recal3r, run from a source tree that is not installed")
+        parser.exit()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,8 +7,8 @@ import dataclasses
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any
 
+from recal3r import __version__
 from recal3r.cli.command import parse
 from recal3r.errors import Recal3rError
 
@@ -63,20 +63,11 @@ def _parser() -> argparse.ArgumentParser:
         epilog="commands:\n" + "\n".join(f"  {entry.name:{width}}  {entry.help}" for entry in ENTRIES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument(
+        "--version", action="version", version=f"recal3r {__version__}", help="show the version and exit"
+    )
     parser.add_argument("command", choices=[entry.name for entry in ENTRIES], help=argparse.SUPPRESS)
     return parser
-
-
-class _Version(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(f"recal3r {version('recal3r')}")
-        except PackageNotFoundError:
-            print("recal3r, run from a source tree that is not installed")
-        parser.exit()
 
 
 if __name__ == "__main__":

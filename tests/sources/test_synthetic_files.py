@@ -1,6 +1,7 @@
 """Clips, shards, and each dataset layout read back with plain code."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ from PIL import Image
 
 from recal3r.errors import ConfigError, Recal3rError
 from recal3r.sources.synthetic import (
+    RoomConfig,
     SyntheticFrame,
     SyntheticWorld,
     Training,
+    Walking,
     WorldConfig,
     open_shards,
     render_clip,
@@ -85,8 +88,19 @@ def test_shards_hold_the_clips_of_their_split(tmp_path: Path):
     np.testing.assert_allclose(shards.depth[1], clip.depth, rtol=1e-3)
     np.testing.assert_allclose(shards.poses[1], clip.poses, atol=1e-6)
     np.testing.assert_allclose(shards.intrinsics[1], clip.intrinsics, rtol=1e-6)
-    assert shards.header["trajectory"]["name"] == "Training"
+    assert shards.header["trajectory"] == "Training"
+    assert shards.header["world"]["width"] == 32
     assert [p.name for p in tmp_path.iterdir()] == ["train"], "no unfinished folder is left"
+
+
+def test_shards_of_another_world_say_so(tmp_path: Path):
+    config = WorldConfig(trajectory=Walking(step=0.05), room=RoomConfig(posters=(3, 5)))
+    shards = open_shards(write_shards(tmp_path / "w", "train", 1, 3, (32, 24), config=config))
+    clip = render_clip(0, 3, config=replace(config, width=32, height=24))
+    np.testing.assert_array_equal(shards.images[0], clip.images)
+    assert shards.header["trajectory"] == "Walking"
+    assert shards.header["world"]["trajectory"]["step"] == 0.05
+    assert shards.header["world"]["room"]["posters"] == [3, 5]
 
 
 def test_shards_are_the_same_however_many_workers_write_them(tmp_path: Path):

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -86,18 +86,19 @@ def write_shards(
     *,
     workers: int = 1,
     first: int = 0,
-    trajectory: Trajectory | None = None,
+    config: WorldConfig | None = None,
 ) -> Path:
     """Render scenes `first` to `first + clips` of a split, `length` frames of `size` (width, height) each, to a folder.
 
-    The folder appears under its name when it is complete, and not before.
+    `config` says everything else about the world; without it, the camera moves as in Training. The folder appears under
+    its name when it is complete, and not before.
     """
     path = Path(path)
     if clips < 1 or length < 1 or workers < 1:
         raise ConfigError(f"{clips} clips of {length} frames by {workers} workers is no work; use 1 or more of each.")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise ShardError(f"{path} is there already and is never overwritten; name a folder that is new or empty.")
-    config = WorldConfig(width=size[0], height=size[1], trajectory=trajectory or Training())
+    config = replace(config or WorldConfig(trajectory=Training()), width=size[0], height=size[1])
     seeds = [split_seed(split, first + k) for k in range(clips)]
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}-"))
@@ -110,10 +111,8 @@ def write_shards(
             "first": first,
             "clips": clips,
             "length": length,
-            "width": size[0],
-            "height": size[1],
-            "trajectory": {"name": type(config.trajectory).__name__, **_fields(config.trajectory)},
-            "fov_degrees": config.fov_degrees,
+            "trajectory": type(config.trajectory).__name__,
+            "world": asdict(config),
         }
         (unfinished / "header.json").write_text(json.dumps(header, indent=2, sort_keys=True) + "\n")
         unfinished.chmod(0o755)  # mkdtemp makes folders that only their owner can read
@@ -137,10 +136,6 @@ def open_shards(path: str | Path) -> Shards:
     if any(len(array) != header["clips"] for array in arrays):
         raise ShardError(f"{path} does not hold the {header['clips']} clips its header speaks of; write it again.")
     return Shards(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], header)
-
-
-def _fields(trajectory: Trajectory) -> dict[str, Any]:
-    return asdict(trajectory)  # pyright: ignore[reportArgumentType] - every trajectory is a dataclass
 
 
 def _allocate(folder: Path, seeds: list[int], length: int, size: tuple[int, int]) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from conftest import DATA, seeded_network
-from data.seeded import seeded_frames
 
 import recal3r
+from conftest import DATA, seeded_network
+from data.seeded import seeded_frames
 from recal3r.engine.outputs import EVERYTHING
 from recal3r.geometry.pose import pose_from_quaternion
 from recal3r.types import Prediction
@@ -63,6 +63,8 @@ def run(
     not_written: Sequence[int] = (),
     pixels: slice = slice(None),
     tokens: slice = slice(None),
+    exact: Sequence[Prediction] = (),
+    found: list[Prediction] | None = None,
 ) -> dict[str, float]:
     """The largest difference from the golden arrays, over the whole stream."""
     errors = {"state": 0.0, "outputs": 0.0, "rate": 0.0}
@@ -72,11 +74,16 @@ def run(
         errors["state"] = max(errors["state"], np.abs(golden["state_before"][at] - state).max())
         first = recon.session.starts[0]
         prediction = recon.push(frame, update=at not in not_written)
+        if found is not None:
+            found.append(prediction)
         errors["outputs"] = max(errors["outputs"], worst(golden, at, prediction, pixels))
         if not first and "rate" in golden:
             expected = next(rates)
             if at not in not_written:
-                errors["rate"] = max(errors["rate"], np.abs(expected - prediction.learning_rate).max())
+                difference = np.abs(expected - prediction.learning_rate)
+                if exact:
+                    difference = without_ties(difference, prediction, exact[at])
+                errors["rate"] = max(errors["rate"], difference.max())
         if at == reset_after:
             recon.reset()
     assert next(rates, None) is None, "the golden file holds more rates than frames were pushed"
@@ -161,9 +168,40 @@ FULL = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "file"), FULL, ids=["512-dpt", "224-linear"])
 def test_full_size(network: str, file: str, shared: Path) -> None:
+    """In float64, which is asked of nobody but leaves no excuse, and in float32."""
     with np.load(shared / "golden" / file) as arrays:
         golden = dict(arrays)
     height, width = (int(side) * 8 for side in golden["conf"].shape[1:])
-    recon = recal3r.Reconstructor(seeded_network(network), "recal3r-release", EVERYTHING, size=None)
     frames = seeded_frames(3, height, width)
-    check(run(golden, recon, frames, pixels=slice(4, None, 8), tokens=slice(None, None, 16)), torch.float32)
+    model = seeded_network(network)
+    exact: list[Prediction] = []
+    for dtype in (torch.float64, torch.float32):
+        recon = recal3r.Reconstructor(model.working_in(dtype), "recal3r-release", EVERYTHING, size=None)
+        found: list[Prediction] = []
+        errors = run(
+            golden,
+            recon,
+            frames,
+            pixels=slice(4, None, 8),
+            tokens=slice(None, None, 16),
+            exact=exact,
+            found=found,
+        )
+        check(errors, dtype)
+        exact = found
+
+
+def without_ties(difference: np.ndarray, prediction: Prediction, exact: Prediction) -> np.ndarray:
+    """The rates' differences, without tokens that only changed places with a neighbour in the order of a signal.
+
+    The released rule sees its signals through ranks. Tokens of 768 can differ in entropy by 1e-9 (two of the 224 file
+    do), which float32 cannot tell: which of them comes first is chance, and their rates are then one rank off.
+    """
+    tokens = len(difference)
+    moved = np.zeros(tokens, dtype=bool)
+    for name, places in (("entropy", tokens - 1), ("deviation", tokens)):
+        ranks = np.rint(prediction.signals[name] * places) - np.rint(exact.signals[name] * places)
+        assert np.abs(ranks).max() <= 1, f"a token moved by {np.abs(ranks).max()} places in the order of {name}"
+        moved |= ranks != 0
+    assert moved.sum() <= 8, f"{moved.sum()} tokens changed places: more than chance"
+    return difference[~moved]

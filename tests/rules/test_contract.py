@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import seeded_network
-from data.seeded import seeded_frames
-from rules.evidence import B, N, evidence, permuted, sample, tensors_of
 
 import recal3r
+from conftest import seeded_network
+from data.seeded import seeded_frames
 from recal3r.engine.session import flatten, unflatten
 from recal3r.rules import UpdateRule, available, describe, get_rule
 from recal3r.rules.base import Evidence
+from rules.evidence import B, N, evidence, permuted, sample, tensors_of
 
 VARIANTS = [
     "recal3r(residual=false, pressure=false)",

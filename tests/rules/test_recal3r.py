@@ -7,13 +7,13 @@ import math
 
 import pytest
 import torch
-from rules.evidence import N, evidence
 
 from recal3r.model.probe import Stat
 from recal3r.rules import Recal3r, Recal3rRelease
 from recal3r.rules.memix import Memix, kept
 from recal3r.rules.recal3r import min_max, sharpened, token_reliability
 from recal3r.rules.recal3r_release import rank
+from rules.evidence import N, evidence
 
 
 def sigmoid(x: float) -> float:

@@ -76,7 +76,7 @@ def predictions(
 ) -> list[Prediction]:
     """One for each stream of the batch."""
     asked, read, poses = frozenset(outputs), outcome.read, poses_of(outcome)
-    focals = None if read.camera is None or "camera" not in asked else focal_of(read.camera.points).tolist()
+    focals = None if read.camera is None or "camera" not in asked else focal_of(read.camera.points).cpu().numpy()
 
     def one(stream: int) -> Prediction:
         T_world_segment, window = T_world_segments[stream], windows[stream]
@@ -87,7 +87,7 @@ def predictions(
 
         camera = None
         if focals is not None and T_world_camera is not None:
-            intrinsics = intrinsics_of(focals[stream], window.width, window.height)
+            intrinsics = intrinsics_of(float(focals[stream]), window.width, window.height)
             camera = Camera(intrinsics, window.width, window.height, T_world_camera, window.crop)
         points_world = maybe("points_world", None if read.world is None else read.world.points)
         if points_world is not None and not np.array_equal(T_world_segment, np.eye(4)):

@@ -22,7 +22,7 @@ from recal3r.model.heads import Head
 from recal3r.model.preprocess import AsItComes, Size, checked, cut, normalised, plan_for
 from recal3r.rules.base import UpdateRule
 from recal3r.rules.registry import describe, get_rule
-from recal3r.types import Camera, Frame, Image, Prediction
+from recal3r.types import Array, Camera, Frame, Image, Prediction
 
 DEFAULT_OUTPUTS = (
     "pose",
@@ -143,7 +143,10 @@ class Reconstructor:
 
     def reset(self, stream: int | None = None) -> None:
         """Forgets everything: the next frame is the first of a new stream, in a world of its own."""
-        for i in range(len(self.session.places)) if stream is None else (stream,):
+        streams = range(len(self.session.places))
+        if stream is not None and stream not in streams:
+            raise StreamError(f"There is no stream {stream} to reset; there are {len(streams)}, counted from 0.")
+        for i in streams if stream is None else (stream,):
             self.session.begin_segment(i, np.eye(4))
             self.session.places[i].frames = 0
 
@@ -215,10 +218,11 @@ class Reconstructor:
         poses = poses_of(outcome) if any(ends) else None
         if poses is None:
             return
-        for stream in np.flatnonzero(ends):
-            chain(self.session, stream, poses[stream])
+        for stream, ended in enumerate(ends):
+            if ended:
+                chain(self.session, stream, poses[stream])
         step(self.model, self.rule, self.session, view, wanted=frozenset(), write=ends)  # seen again, as the first
 
 
-def _moved(camera: Camera, T: np.ndarray[Any, np.dtype[np.floating[Any]]]) -> Camera:
+def _moved(camera: Camera, T: Array) -> Camera:
     return Camera(camera.intrinsics, camera.width, camera.height, T @ camera.T_world_camera, camera.crop)

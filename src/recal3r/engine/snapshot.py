@@ -9,12 +9,11 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import safetensors
 import safetensors.torch
-import torch
 from torch import Tensor
 
 from recal3r.engine.session import Session, StreamPlace, flatten, unflatten
@@ -38,7 +37,7 @@ def _checksum(tensors: Mapping[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -75,8 +74,9 @@ def read_header(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise SessionError(f"There is no saved session at {path}.")
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {})[_HEADER])
+        with safetensors.safe_open(path, framework="pt") as opened:  # pyright: ignore[reportUnknownVariableType]
+            metadata = cast("dict[str, str] | None", opened.metadata())  # safetensors has no stubs
+        header = json.loads((metadata or {})[_HEADER])
         version = header["format_version"]
     except (safetensors.SafetensorError, KeyError, json.JSONDecodeError, TypeError) as error:
         raise SessionError(f"{path} is no saved session, or a damaged one; save it again.") from error

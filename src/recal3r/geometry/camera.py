@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recal3r.geometry.vector import lengths
 from recal3r.types import Array, Camera
 
 FOCAL_ITERATIONS = 10
@@ -30,7 +31,7 @@ def focal_of(points: Tensor) -> Tensor:  # [B, H, W, 3] -> [B]
     along, squared = (rays * pixels).sum(-1), rays.square().sum(-1)
     focal = along.mean(-1) / squared.mean(-1)
     for _ in range(FOCAL_ITERATIONS):
-        weights = (pixels - focal[:, None, None] * rays).norm(dim=-1).clamp_min(SMALLEST_RESIDUAL).reciprocal()
+        weights = lengths(pixels - focal[:, None, None] * rays).clamp_min(SMALLEST_RESIDUAL).reciprocal()
         focal = (weights * along).mean(-1) / (weights * squared).mean(-1)
     return focal
 

@@ -27,7 +27,7 @@ Attend = Callable[[Tensor, KeysValues], Tensor]
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:  # [B, T, H*d] -> [B, H, T, d]
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return x.view(*x.shape[:2], heads, -1).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:  # [B, H, T, d] -> [B, T, H*d]

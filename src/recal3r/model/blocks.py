@@ -5,6 +5,9 @@ B batch · T tokens · U tokens that are seen · W width
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import TypeVar, cast
+
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -12,6 +15,14 @@ from recal3r.model.attention import Attend, CrossAttention, KeysValues, SelfAtte
 from recal3r.model.rope import Rope
 
 LAYER_NORM_EPS = 1e-6
+
+
+Block = TypeVar("Block", bound=nn.Module)
+
+
+def stack(blocks: Iterable[Block]) -> Sequence[Block]:
+    """A ModuleList that still knows what it holds."""
+    return cast("Sequence[Block]", nn.ModuleList(blocks))
 
 
 def layer_norm(width: int) -> nn.LayerNorm:

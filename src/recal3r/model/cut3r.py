@@ -49,14 +49,9 @@ class Cut3r(nn.Module):
     def __init__(self, config: Cut3rConfig) -> None:
         super().__init__()
         self.config = config
-        encoder = {
-            "patch_size": config.patch_size,
-            "mlp_ratio": config.mlp_ratio,
-            "rope_base": config.rope_base,
-        }
         width = config.encoder_width
-        self.image_encoder = Encoder(3, width, config.encoder_depth, config.encoder_heads, **encoder)
-        self.ray_encoder = Encoder(6, width, config.ray_depth, config.ray_heads, **encoder)
+        self.image_encoder = Encoder(config, 3, config.encoder_depth, config.encoder_heads)
+        self.ray_encoder = Encoder(config, 6, config.ray_depth, config.ray_heads)
         self.decoder = Decoder(config)
         self.pose_token = nn.Parameter(torch.randn(1, 1, config.decoder_width) * 0.02)
         self.pose_memory = PoseMemory(

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from recal3r.model.attention import KeysValues, attend
-from recal3r.model.blocks import DecoderBlock, layer_norm
+from recal3r.model.attention import attend
+from recal3r.model.blocks import DecoderBlock, layer_norm, stack
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.probe import Probe
 from recal3r.model.rope import Rope, grid_positions, rope, state_positions, with_pose_position
@@ -34,12 +34,8 @@ class Decoder(nn.Module):
         self.register_tokens = nn.Embedding(config.state_tokens, config.encoder_width)
         self.embed_state = nn.Linear(config.encoder_width, width)
         self.embed_image = nn.Linear(config.encoder_width, width)
-        self.state_blocks = nn.ModuleList(
-            DecoderBlock(width, config.state_heads, config.mlp_ratio) for _ in range(depth)
-        )
-        self.image_blocks = nn.ModuleList(
-            DecoderBlock(width, config.image_heads, config.mlp_ratio) for _ in range(depth)
-        )
+        self.state_blocks = stack(DecoderBlock(width, config.state_heads, config.mlp_ratio) for _ in range(depth))
+        self.image_blocks = stack(DecoderBlock(width, config.image_heads, config.mlp_ratio) for _ in range(depth))
         self.state_norm = layer_norm(width)
         self.image_norm = layer_norm(width)
 
@@ -68,8 +64,8 @@ class Decoder(nn.Module):
 
         streams: list[Tensor] = []
         for state_block, image_block in zip(self.state_blocks, self.image_blocks, strict=True):
-            seen_image: KeysValues = state_block.look_at(image, image_in_state)
-            seen_state: KeysValues = image_block.look_at(state, state_in_image)
+            seen_image = state_block.look_at(image, image_in_state)
+            seen_state = image_block.look_at(state, state_in_image)
             looking = attend if probe is None else probe.watch(seen_state.values)
             state, image = (
                 state_block(state, seen_image, state_in_state, looking),

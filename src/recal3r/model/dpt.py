@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from recal3r.model.blocks import stack
 from recal3r.model.config import Cut3rConfig
 
 LEVEL_WIDTHS = (96, 192, 384, 768)
@@ -64,13 +65,13 @@ class DptHead(nn.Module):
             [],
             [conv3(four, four, stride=2)],
         )
-        self.reassemble = nn.ModuleList(
+        self.reassemble = stack(
             nn.Sequential(nn.Conv2d(width_in, width, 1), *change)
             for width_in, width, change in zip(widths_in, LEVEL_WIDTHS, resize, strict=True)
         )
-        self.narrow = nn.ModuleList(conv3(width, FUSED_WIDTH, bias=False) for width in LEVEL_WIDTHS)
-        self.fusion = nn.ModuleList(Fusion() for _ in LEVEL_WIDTHS)  # fine to coarse
-        self.head = nn.ModuleList(
+        self.narrow = stack(conv3(width, FUSED_WIDTH, bias=False) for width in LEVEL_WIDTHS)
+        self.fusion = stack(Fusion() for _ in LEVEL_WIDTHS)  # fine to coarse
+        self.head = stack(
             (conv3(FUSED_WIDTH, HEAD_WIDTH), conv3(HEAD_WIDTH, HEAD_WIDTH), nn.Conv2d(HEAD_WIDTH, channels, 1))
         )
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from recal3r.model.blocks import EncoderBlock, layer_norm
+from recal3r.model.blocks import EncoderBlock, layer_norm, stack
+from recal3r.model.config import Cut3rConfig
 from recal3r.model.rope import grid_positions, rope
 
 
 class Encoder(nn.Module):
-    def __init__(
-        self, channels: int, width: int, depth: int, heads: int, *, patch_size: int, mlp_ratio: int, rope_base: float
-    ) -> None:
+    def __init__(self, config: Cut3rConfig, channels: int, depth: int, heads: int) -> None:
         super().__init__()
+        width = config.encoder_width
         self.head_dim = width // heads
-        self.rope_base = rope_base
-        self.patches = nn.Conv2d(channels, width, patch_size, patch_size)
-        self.blocks = nn.ModuleList(EncoderBlock(width, heads, mlp_ratio) for _ in range(depth))
+        self.rope_base = config.rope_base
+        self.patches = nn.Conv2d(channels, width, config.patch_size, config.patch_size)
+        self.blocks = stack(EncoderBlock(width, heads, config.mlp_ratio) for _ in range(depth))
         self.norm = layer_norm(width)
 
     def forward(self, pixels: Tensor) -> Tensor:  # [B, channels, 16h, 16w] -> [B, P, E]

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from recal3r.model.blocks import ConditionedBlock, Mlp
+from recal3r.geometry.vector import lengths
+from recal3r.model.blocks import ConditionedBlock, Mlp, stack
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.decoder import Decoded
 from recal3r.model.dpt import DptHead
@@ -44,7 +45,7 @@ class ReadOut(NamedTuple):
 
 def stretched(x: Tensor) -> Tensor:
     """x / |x| · (exp |x| - 1), over the last axis: near things finely, far things at all."""
-    norm = x.norm(dim=-1, keepdim=True)
+    norm = lengths(x, keepdim=True)
     return x * (torch.expm1(norm) / norm.clamp_min(TINY))
 
 
@@ -75,7 +76,7 @@ class PixelMlp(nn.Module):
 
     def forward(self, tokens: Tensor, grid: tuple[int, int]) -> Tensor:  # [B, P, C] -> [B, channels, H, W]
         pixels: Tensor = self.mlp(tokens)
-        return F.pixel_shuffle(pixels.transpose(1, 2).unflatten(2, grid), self.patch_size)
+        return F.pixel_shuffle(pixels.transpose(1, 2).reshape(len(tokens), -1, *grid), self.patch_size)
 
 
 class Heads(nn.Module):
@@ -86,7 +87,7 @@ class Heads(nn.Module):
         self.config = config
         width = config.decoder_width
         self.pose = Mlp(width, config.mlp_ratio * width, 7)
-        self.to_world = nn.ModuleList(ConditionedBlock(width, config.image_heads, config.mlp_ratio) for _ in range(2))
+        self.to_world = stack(ConditionedBlock(width, config.image_heads, config.mlp_ratio) for _ in range(2))
         self.camera: nn.Module
         self.world: nn.Module
         self.rgb: nn.Module

@@ -56,8 +56,7 @@ def _device(device: str | torch.device) -> torch.device:
 
 
 def _dtype(dtype: Dtype | torch.dtype) -> torch.dtype:
-    if isinstance(dtype, torch.dtype):
-        dtype = str(dtype).removeprefix("torch.")  # pyright: ignore[reportAssignmentType]  # checked below
-    if dtype not in get_args(Dtype):
-        raise ConfigError(f"dtype={dtype!r} is none a network works in; use one of {', '.join(get_args(Dtype))}.")
-    return torch.float32 if dtype == "auto" else getattr(torch, dtype)
+    name = str(dtype).removeprefix("torch.")
+    if name not in get_args(Dtype):
+        raise ConfigError(f"dtype={name!r} is none a network works in; use one of {', '.join(get_args(Dtype))}.")
+    return torch.float32 if name == "auto" else getattr(torch, name)

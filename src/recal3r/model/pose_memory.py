@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from recal3r.model.blocks import DecoderBlock
+from recal3r.model.blocks import DecoderBlock, stack
 
 
 class PoseMemory(nn.Module):
@@ -17,8 +17,8 @@ class PoseMemory(nn.Module):
         self.proj_q = nn.Linear(encoder_width, width)
         self.masked_token = nn.Parameter(torch.randn(1, 1, width) * 0.02)
         self.initial = nn.Parameter(torch.randn(1, slots, 2 * width) * 0.02)
-        self.write_blocks = nn.ModuleList(DecoderBlock(2 * width, heads, mlp_ratio) for _ in range(2))
-        self.read_blocks = nn.ModuleList(DecoderBlock(2 * width, heads, mlp_ratio) for _ in range(2))
+        self.write_blocks = stack(DecoderBlock(2 * width, heads, mlp_ratio) for _ in range(2))
+        self.read_blocks = stack(DecoderBlock(2 * width, heads, mlp_ratio) for _ in range(2))
 
     def read(self, summary: Tensor, memory: Tensor) -> Tensor:  # [B, 1, E], [B, M, 2C] -> [B, 1, C]
         """The pose token of a frame whose image tokens have the mean `summary`."""

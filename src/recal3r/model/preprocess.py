@@ -93,20 +93,18 @@ def plan_for(size: Size, config: Cut3rConfig) -> Plan:
         if config.square:
             return CentralSquare(config.image_size)
         return FitLongSide(config.image_size, config.patch_size, square_to_4_3=size == "paper")
-    if isinstance(size, bool) or not isinstance(size, int) or size < config.patch_size:
-        raise ImageError(
-            f"size={size!r} is no size; use 'auto', 'paper', None, or a long side of {config.patch_size} pixels or more."
-        )
-    return FitLongSide(size, config.patch_size)
+    if type(size) is int and size >= config.patch_size:
+        return FitLongSide(size, config.patch_size)
+    raise ImageError(
+        f"size={size!r} is no size; use 'auto', 'paper', None, or a long side of at least {config.patch_size} pixels."
+    )
 
 
 def checked(image: object) -> Image:
     """The array behind `image`, or what is wrong with it."""
     array = np.asarray(image)
     if array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] != 3:
-        raise ImageError(
-            f"An image is {array.dtype} {list(array.shape)}, but must be uint8 [height, width, 3]."
-        )
+        raise ImageError(f"An image is {array.dtype} {list(array.shape)}, but must be uint8 [height, width, 3].")
     if not array.size:
         raise ImageError(f"An image of shape {list(array.shape)} has no pixels.")
     return array

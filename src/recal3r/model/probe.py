@@ -19,7 +19,6 @@ from torch import Tensor
 
 from recal3r.model.attention import Attend, KeysValues, attend, attend_with_logsumexp, merge_heads, split_heads
 
-
 TILE_ELEMENTS = 2**20
 """How many logits may exist at once: 4 MB in float32, whatever the size of network and picture."""
 
@@ -170,9 +169,11 @@ def entropy_by_tiles(queries: Tensor, seen: KeysValues) -> tuple[Tensor, Tensor]
     keys, values = seen
     scale = queries.shape[-1] ** -0.5
     tile = max(1, TILE_ELEMENTS // (queries.shape[2] * keys.shape[2]))
-    outs, entropies = [], []
-    for q, k, v in zip(*(x.flatten(0, 1).split(tile) for x in (queries, keys, values)), strict=True):
-        logits = (_accumulate(q) @ _accumulate(k).transpose(-2, -1)) * scale  # a [tile, N, 1 + P]
+    q_tiles, k_tiles, v_tiles = (torch.split(x.flatten(0, 1), tile) for x in (queries, keys, values))
+    outs: list[Tensor] = []
+    entropies: list[Tensor] = []
+    for q, k, v in zip(q_tiles, k_tiles, v_tiles, strict=True):
+        logits = (_accumulate(q) * scale) @ _accumulate(k).transpose(-2, -1)  # a [tile, N, 1 + P]
         pose_logit, patch_logits = logits[..., :1], logits[..., 1:]
         peak = patch_logits.amax(-1, keepdim=True)
         patch_logits = patch_logits - peak

@@ -20,7 +20,8 @@ class Rope(NamedTuple):
 
     def __call__(self, x: Tensor) -> Tensor:  # [B, H, T, 2D] -> the same
         """Turns the channel pairs (c, c + D/2) of each half of the head."""
-        first, second = x.to(self.cos.dtype).unflatten(-1, (2, 2, -1)).unbind(-2)  # each [B, H, T, 2, D/2]
+        halves = x.to(self.cos.dtype).view(*x.shape[:-1], 2, 2, -1)
+        first, second = halves[..., 0, :], halves[..., 1, :]  # each [B, H, T, 2, D/2]
         turned = (first * self.cos - second * self.sin, second * self.cos + first * self.sin)
         return torch.stack(turned, dim=-2).flatten(-3).to(x.dtype)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -67,6 +67,10 @@ class UpdateRule(Protocol[M]):
         ...
 
 
+def is_rule(thing: object) -> bool:
+    return not isinstance(thing, type) and isinstance(thing, UpdateRule)
+
+
 class Nothing(NamedTuple):
     """The memory of a rule that remembers nothing."""
 
@@ -74,8 +78,13 @@ class Nothing(NamedTuple):
 class Memoryless:
     """What rules that remember nothing share."""
 
-    needs: ClassVar[frozenset[Stat]] = frozenset()
-    memory_type: ClassVar[type[Nothing]] = Nothing
+    @property
+    def needs(self) -> frozenset[Stat]:
+        return frozenset()
+
+    @property
+    def memory_type(self) -> type[Nothing]:
+        return Nothing
 
     def start(self, evidence: Evidence) -> Decision[Nothing]:
         return Decision(write_fully(evidence), Nothing())

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from recal3r.model.probe import Stat
-from recal3r.rules.base import Decision, Evidence, M, UpdateRule, require, require_number
+from recal3r.rules.base import Decision, Evidence, UpdateRule, is_rule, require, require_number
 from recal3r.rules.ttt3r import Ttt3r
 
 
@@ -26,7 +26,7 @@ class Memix:
     keep: float = 708 / 768
 
     def __post_init__(self) -> None:
-        require(isinstance(self.inner, UpdateRule), self, "inner", "a rule")
+        require(is_rule(self.inner), self, "inner", "a rule")
         require_number(self, "keep", 0, 1)
 
     @property
@@ -40,7 +40,7 @@ class Memix:
     def start(self, evidence: Evidence) -> Decision[Any]:
         return self._masked(evidence, self.inner.start(evidence))
 
-    def step(self, evidence: Evidence, memory: M) -> Decision[Any]:
+    def step(self, evidence: Evidence, memory: Any) -> Decision[Any]:
         return self._masked(evidence, self.inner.step(evidence, memory))
 
     def _masked(self, evidence: Evidence, inner: Decision[Any]) -> Decision[Any]:

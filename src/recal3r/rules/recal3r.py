@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from recal3r.geometry.vector import lengths
 from recal3r.model.probe import Stat
 from recal3r.rules.base import Decision, Evidence, require_number, require_switch, write_fully
 from recal3r.rules.ttt3r import alignment
@@ -104,7 +105,7 @@ def pressure(before: Tensor, g: Tensor, decay: float) -> Tensor:
 
 def drift(evidence: Evidence, anchor: Tensor) -> Tensor:
     """Δ_m = ‖S_{t-1},m - anchor_m‖: [B, N]."""
-    return (evidence.state - anchor).norm(dim=-1)
+    return lengths(evidence.state - anchor)
 
 
 def min_max(x: Tensor) -> Tensor:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from recal3r.geometry.vector import lengths
 from recal3r.model.probe import Stat
 from recal3r.rules.base import Decision, Evidence, require_number, write_fully
 from recal3r.rules.recal3r import drift, pressure, sharpened, token_reliability
@@ -35,8 +36,6 @@ class Recal3rRelease:
     smoothing: float = 0.5
     epsilon: float = 1e-6
     epsilon_reliability: float = 1e-8
-    needs: ClassVar[frozenset[Stat]] = frozenset({Stat.MEAN_LOGIT, Stat.ENTROPY})
-    memory_type: ClassVar[type[Pressure]] = Pressure
 
     def __post_init__(self) -> None:
         require_number(self, "beta_base", 0, 1)
@@ -45,6 +44,14 @@ class Recal3rRelease:
         require_number(self, "smoothing", 0, 1)
         require_number(self, "epsilon", sys.float_info.min)
         require_number(self, "epsilon_reliability", sys.float_info.min)
+
+    @property
+    def needs(self) -> frozenset[Stat]:
+        return frozenset({Stat.MEAN_LOGIT, Stat.ENTROPY})
+
+    @property
+    def memory_type(self) -> type[Pressure]:
+        return Pressure
 
     def start(self, evidence: Evidence) -> Decision[Pressure]:
         rate = write_fully(evidence)
@@ -69,8 +76,8 @@ class Recal3rRelease:
 
     def _residual(self, evidence: Evidence) -> Tensor:  # r [B, 1]
         embedding = evidence.image_embedding
-        unexplained = (embedding - evidence.image_readout).norm(dim=-1).mean(-1, keepdim=True)
-        ratio = unexplained / (embedding.norm(dim=-1).mean(-1, keepdim=True) + self.epsilon)
+        unexplained = lengths(embedding - evidence.image_readout).mean(-1, keepdim=True)
+        ratio = unexplained / (lengths(embedding).mean(-1, keepdim=True) + self.epsilon)
         return (ratio - self.residual_threshold).sigmoid()  # (2')
 
 

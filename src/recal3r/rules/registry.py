@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from recal3r.errors import RuleError
-from recal3r.rules.base import UpdateRule
+from recal3r.rules.base import UpdateRule, is_rule
 from recal3r.rules.constant import Constant
 from recal3r.rules.cut3r import Cut3rRule
 from recal3r.rules.memix import Memix
@@ -53,7 +53,7 @@ def get_rule(rule: str | UpdateRule[Any]) -> UpdateRule[Any]:
     """The rule itself, or the one that a string such as `memix(recal3r(beta_base=0.05), keep=0.9)` describes."""
     if isinstance(rule, str):
         return _Parser(rule).parse()
-    if isinstance(rule, type) or not isinstance(rule, UpdateRule):
+    if not is_rule(rule):
         raise RuleError(
             f"{rule!r} is no update rule; use one of {', '.join(_RULES)}, or an object with start and step."
         )
@@ -70,7 +70,7 @@ def describe(rule: UpdateRule[Any]) -> str:
 
 
 def _written(value: Any) -> str:
-    if isinstance(value, UpdateRule):
+    if is_rule(value):
         return describe(value)
     return repr(value).lower() if isinstance(value, bool) else repr(value)
 

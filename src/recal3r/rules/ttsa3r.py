@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
+from recal3r.geometry.vector import lengths
 from recal3r.model.probe import Stat
 from recal3r.rules.base import Decision, Evidence, require_number, write_fully
 
@@ -29,17 +30,23 @@ class Ttsa3r:
     """
 
     threshold: float = 1.5
-    needs: ClassVar[frozenset[Stat]] = frozenset({Stat.MEAN_LOGIT_MAP})
-    memory_type: ClassVar[type[Previous]] = Previous
 
     def __post_init__(self) -> None:
         require_number(self, "threshold")
+
+    @property
+    def needs(self) -> frozenset[Stat]:
+        return frozenset({Stat.MEAN_LOGIT_MAP})
+
+    @property
+    def memory_type(self) -> type[Previous]:
+        return Previous
 
     def start(self, evidence: Evidence) -> Decision[Previous]:
         return Decision(write_fully(evidence), _remember(evidence))
 
     def step(self, evidence: Evidence, memory: Previous) -> Decision[Previous]:
-        moved = (evidence.candidate - memory.candidate).norm(dim=-1)  # D [B, N] (1)
+        moved = lengths(evidence.candidate - memory.candidate)  # D [B, N] (1)
         mean_moved = moved.mean(-1, keepdim=True)
         temporal = (torch.where(mean_moved > 0, moved / mean_moved, 1.0) - self.threshold).sigmoid()
 

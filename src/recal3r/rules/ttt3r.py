@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,7 +19,9 @@ def alignment(evidence: Evidence) -> Tensor:
 class Ttt3r(Memoryless):
     """β = g."""
 
-    needs: ClassVar[frozenset[Stat]] = frozenset({Stat.MEAN_LOGIT})
+    @property
+    def needs(self) -> frozenset[Stat]:
+        return frozenset({Stat.MEAN_LOGIT})
 
     def step(self, evidence: Evidence, memory: Nothing) -> Decision[Nothing]:
         g = alignment(evidence)

@@ -30,3 +30,11 @@ class SessionError(Recal3rError):
 
 class StreamError(Recal3rError):
     """A stream was used in a way its batch, segment or camera does not allow."""
+
+
+class GeometryError(Recal3rError):
+    """Points or poses do not fit together."""
+
+
+class OutputError(Recal3rError):
+    """A result cannot be written where it was asked for."""

@@ -25,7 +25,12 @@ class Entry:
     help: str
 
 
-ENTRIES = (Entry("weights", "recal3r.cli.weights", "List, fetch, convert and verify the weights of networks."),)
+ENTRIES = (
+    Entry(
+        "demo", "recal3r.cli.demo", "Walk through a made-up room and reconstruct it: needs nothing but this package."
+    ),
+    Entry("weights", "recal3r.cli.weights", "List, fetch, convert and verify the weights of networks."),
+)
 
 
 def main(argv: list[str] | None = None) -> int:

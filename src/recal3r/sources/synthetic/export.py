@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from recal3r.errors import Recal3rError
+from recal3r.geometry.pose import quaternion_from_rotation, xyzw_from_wxyz
 from recal3r.sources.synthetic.world import SyntheticFrame
 
 SEVEN_SCENES_FOCAL = 525.0  # pixels at 640 columns
@@ -56,7 +57,8 @@ def write_tum(root: str | Path, sequence: str, frames: Iterable[SyntheticFrame])
             _save_depth(folder / "depth" / f"{stamp}.png", frame.depth, _TUM_STEPS)
             rgb.write(f"{stamp} rgb/{stamp}.png\n")
             depth.write(f"{stamp} depth/{stamp}.png\n")
-            numbers = [*frame.T_world_camera[:3, 3], *_xyzw_of(frame.T_world_camera[:3, :3])]
+            xyzw = xyzw_from_wxyz(quaternion_from_rotation(frame.T_world_camera[:3, :3]))
+            numbers = np.concatenate((frame.T_world_camera[:3, 3], xyzw)).tolist()
             truth.write(f"{stamp} " + " ".join(f"{number:.9f}" for number in numbers) + "\n")
     return folder
 
@@ -145,18 +147,3 @@ def _save_pose(path: Path, T_world_camera: NDArray[np.float64]) -> None:
 
 def _matrix_text(matrix: NDArray[np.float64]) -> str:
     return "".join(" ".join(f"{number:.9f}" for number in row) + "\n" for row in matrix)
-
-
-def _xyzw_of(R: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The unit quaternion of a rotation: the eigenvector of Bar-Itzhack's matrix, which no angle makes unstable."""
-    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R
-    bar_itzhack = np.array(
-        [
-            [xx - yy - zz, yx + xy, zx + xz, zy - yz],
-            [yx + xy, yy - xx - zz, zy + yz, xz - zx],
-            [zx + xz, zy + yz, zz - xx - yy, yx - xy],
-            [zy - yz, xz - zx, yx - xy, xx + yy + zz],
-        ]
-    )
-    xyzw: NDArray[np.float64] = np.linalg.eigh(bar_itzhack)[1][:, -1]
-    return xyzw if xyzw[3] >= 0 else -xyzw

@@ -1,0 +1,196 @@
+"""`recal3r demo`: a room that exists nowhere, walked through and reconstructed, with the truth beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from recal3r import __version__
+from recal3r.cli.command import Command
+from recal3r.errors import OutputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from PIL.Image import Image as PillowImage
+
+    from recal3r.model.cut3r import Cut3r
+    from recal3r.sources.synthetic import SyntheticFrame
+    from recal3r.types import Prediction
+
+
+class Run(NamedTuple):
+    """What one rule made of the walk."""
+
+    predictions: list[Prediction]
+    seconds: float
+    drift: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Demo:
+    """Reconstruct a walk through a made-up room under several rules, and show it beside the truth."""
+
+    output: Path = field(default=Path("out/demo"), metadata={"help": "the folder to write to"})
+    frames: int = field(default=60, metadata={"help": "how many frames to walk"})
+    seed: int = field(default=0, metadata={"help": "which room"})
+    rules: tuple[str, ...] = field(default=("cut3r", "recal3r"), metadata={"help": "the update rules to compare"})
+    overwrite: bool = field(default=False, metadata={"help": "write into a folder that holds files already"})
+
+    def run(self) -> int:
+        from recal3r.rules import get_rule
+        from recal3r.sources.synthetic import SyntheticWorld, WorldConfig, split_seed
+
+        if self.frames < 3:
+            raise OutputError(f"--frames {self.frames} is too short a walk; take at least 3.")
+        if self.output.is_dir() and any(self.output.iterdir()) and not self.overwrite:
+            raise OutputError(f"The folder {self.output} is not empty; name a new one, or add --overwrite.")
+        for rule in self.rules:
+            get_rule(rule)
+        self._make_folder()
+
+        world = SyntheticWorld(split_seed("test", self.seed), WorldConfig())
+        walk = list(world.frames(self.frames))
+        model = _network()
+        runs = {rule: _reconstruct(model, rule, walk) for rule in self.rules}
+        self._write(walk, runs)
+        _print_table(walk, runs)
+        print(f"\nwritten to {self.output}: reconstruction.png, trajectory-*.txt (TUM: timestamp x y z qx qy qz qw)")
+        return 0
+
+    def _make_folder(self) -> None:
+        try:
+            self.output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(f"The folder {self.output} cannot be made ({error.strerror}); name another.") from error
+
+    def _write(self, walk: list[SyntheticFrame], runs: dict[str, Run]) -> None:
+        import numpy as np
+
+        from recal3r.rules import describe, get_rule
+
+        truth = np.stack([frame.T_world_camera for frame in walk])
+        (self.output / "trajectory-truth.txt").write_text(_tum(walk, truth))
+        for rule, run in runs.items():
+            (self.output / _trajectory_file(rule)).write_text(_tum(walk, _poses(run)))
+        rules = {_trajectory_file(rule): describe(get_rule(rule)) for rule in runs}
+        settings = {"recal3r": __version__, "frames": self.frames, "seed": self.seed, "rules": rules}
+        (self.output / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
+        _picture(walk, runs).save(self.output / "reconstruction.png")
+
+
+def _network() -> Cut3r:
+    """Random weights, until trained ones are there: all of the machinery, none of the knowledge."""
+    from recal3r.model.config import Cut3rConfig
+    from recal3r.model.load import untrained
+
+    print("The network has random weights: it shows what runs and how fast, not what it can reconstruct.\n")
+    config = Cut3rConfig(
+        encoder_width=192,
+        encoder_depth=4,
+        encoder_heads=6,
+        decoder_width=128,
+        decoder_depth=4,
+        image_heads=4,
+        state_heads=4,
+        state_tokens=64,
+        memory_slots=8,
+        head="linear",
+        image_size=128,
+        patch_size=8,
+        mlp_ratio=2,
+    )
+    return untrained(config, device="cpu")
+
+
+def _reconstruct(model: Cut3r, rule: str, walk: list[SyntheticFrame]) -> Run:
+    import recal3r
+    from recal3r.geometry.vector import lengths
+
+    reconstructor = recal3r.Reconstructor(model, rule)
+    start = time.perf_counter()
+    frames = (recal3r.Frame(frame.image, frame.timestamp) for frame in walk)
+    predictions = list(reconstructor.stream(frames))
+    seconds = time.perf_counter() - start
+    session = reconstructor.session
+    return Run(predictions, seconds, lengths(session.state - session.initial_state).mean().item())
+
+
+def _poses(run: Run) -> NDArray[np.floating]:
+    import numpy as np
+
+    return np.stack(
+        [prediction.T_world_camera for prediction in run.predictions if prediction.T_world_camera is not None]
+    )
+
+
+def _trajectory_file(rule: str) -> str:
+    return f"trajectory-{re.sub(r'[^a-z0-9.]+', '-', rule.lower()).strip('-')}.txt"
+
+
+def _tum(walk: list[SyntheticFrame], poses: NDArray[np.floating]) -> str:
+    from recal3r.geometry.pose import quaternion_from_rotation, xyzw_from_wxyz
+
+    lines: list[str] = []
+    for frame, pose in zip(walk, poses, strict=True):
+        numbers = (frame.timestamp, *pose[:3, 3], *xyzw_from_wxyz(quaternion_from_rotation(pose[:3, :3])))
+        lines.append(" ".join(f"{number:.9g}" for number in numbers))
+    return "\n".join(lines) + "\n"
+
+
+def _print_table(walk: list[SyntheticFrame], runs: dict[str, Run]) -> None:
+    import numpy as np
+
+    from recal3r.geometry.align import trajectory_error
+
+    truth = np.stack([frame.T_world_camera[:3, 3] for frame in walk])
+    print(f"{'rule':28} {'frames/s':>9} {'mean rate':>10} {'|S - S_0|':>10} {'ATE (m)':>9}")
+    for rule, run in runs.items():
+        rates = [prediction.learning_rate for prediction in run.predictions if prediction.learning_rate is not None]
+        error = trajectory_error(_poses(run)[:, :3, 3], truth)
+        print(f"{rule:28} {len(walk) / run.seconds:9.1f} {np.mean(rates[1:]):10.3f} {run.drift:10.2f} {error:9.3f}")
+    spread = np.sqrt(np.square(truth - truth.mean(0)).sum(1).mean())
+    print(f"{'a camera that never moved':28} {'':>9} {'':>10} {'':>10} {spread:9.3f}")
+
+
+def _picture(walk: list[SyntheticFrame], runs: dict[str, Run]) -> PillowImage:
+    """Frames, true depth and each rule's depth, at six moments of the walk; one row each."""
+    import numpy as np
+    from PIL import Image, ImageDraw
+
+    moments: list[int] = np.linspace(0, len(walk) - 1, 6).round().astype(int).tolist()
+    height, width = walk[0].image.shape[:2]
+    rows = {"picture": [walk[at].image for at in moments], "true depth": [_shade(walk[at].depth) for at in moments]}
+    for rule, run in runs.items():
+        depths = [run.predictions[at].depth for at in moments]
+        rows[f"depth, {rule}"] = [_shade(depth) for depth in depths if depth is not None]
+
+    left, gap = 150, 4
+    sheet = Image.new("RGB", (left + len(moments) * (width + gap), 20 + len(rows) * (height + gap)), "white")
+    draw = ImageDraw.Draw(sheet)
+    for column, at in enumerate(moments):
+        draw.text((left + column * (width + gap) + 2, 4), f"frame {at}", fill="black")
+    for row, (name, tiles) in enumerate(rows.items()):
+        top = 20 + row * (height + gap)
+        draw.text((6, top + height // 2 - 6), name, fill="black")
+        for column, tile in enumerate(tiles):
+            sheet.paste(Image.fromarray(tile).resize((width, height)), (left + column * (width + gap), top))
+    return sheet
+
+
+def _shade(depth: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """Near is bright: the 2nd to the 98th percentile of 1/depth, as grey."""
+    import numpy as np
+
+    inverse = 1 / np.clip(depth, 1e-3, None)
+    low, high = np.percentile(inverse, (2, 98))
+    grey = np.clip((inverse - low) / max(high - low, 1e-9), 0, 1) * 255
+    return np.repeat(grey.astype(np.uint8)[..., None], 3, axis=2)
+
+
+COMMAND: type[Command] = Demo

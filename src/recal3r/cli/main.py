@@ -29,6 +29,7 @@ ENTRIES = (
     Entry(
         "demo", "recal3r.cli.demo", "Walk through a made-up room and reconstruct it: needs nothing but this package."
     ),
+    Entry("train", "recal3r.cli.train", "Train a network of our own on procedural rooms."),
     Entry("weights", "recal3r.cli.weights", "List, fetch, convert and verify the weights of networks."),
 )
 

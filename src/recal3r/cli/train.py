@@ -1,0 +1,79 @@
+"""`recal3r train`: footage in, weights out."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import field
+from pathlib import Path
+from typing import Literal
+
+from recal3r.cli.command import Command
+
+FRAMES_A_CLIP = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Train a network of our own by a recipe; ends cleanly, and can go on later, when it is told to stop."""
+
+    data: Path = field(metadata={"help": "the folder whose train* and validation* folders hold clips"})
+    out: Path = field(metadata={"help": "the folder for checkpoints, weights and curves"})
+    recipe: Literal["tiny"] = field(default="tiny", metadata={"help": "what is trained, stage by stage"})
+    resume: bool = field(default=False, metadata={"help": "go on from the checkpoint in the folder"})
+    weights: Path | None = field(default=None, metadata={"help": "begin with these weights, at --stage"})
+    stage: str | None = field(default=None, metadata={"help": "the stage to begin (with --weights or --resume)"})
+    iteration: int = field(default=0, metadata={"help": "the iteration of that stage"})
+    render: int = field(default=0, metadata={"help": "render this many clips into the data folder first"})
+    device: Literal["auto", "cpu", "cuda"] = field(default="auto", metadata={"help": "where to train"})
+    precision: Literal["bfloat16", "float32"] = field(default="bfloat16", metadata={"help": "of the trunk"})
+    threads: int | None = field(default=None, metadata={"help": "CPU threads"})
+
+    def run(self) -> int:
+        import signal
+
+        import torch
+
+        from recal3r.train.checkpoint import read_checkpoint
+        from recal3r.train.footage import open_footage
+        from recal3r.train.loop import Trainer
+        from recal3r.train.recipe import RECIPES
+
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        if self.render:
+            _render(self.data, self.render)
+        device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
+        trainer = Trainer(
+            RECIPES[self.recipe],
+            open_footage(self.data, "train"),
+            open_footage(self.data, "validation"),
+            self.out,
+            device=device,
+            precision=torch.bfloat16 if self.precision == "bfloat16" else torch.float32,
+            say=_say,
+        )
+        trainer.stop_on(signal.SIGTERM, signal.SIGINT)
+        if self.resume:
+            trainer.restore(read_checkpoint(self.out))
+            if self.stage is not None:
+                trainer.go_to(self.stage, self.iteration)
+        elif self.weights is not None:
+            trainer.start_from(self.weights, self.stage or RECIPES[self.recipe].stages[0].name, self.iteration)
+        trainer.run()
+        return 0
+
+
+COMMAND: type[Command] = Train
+
+
+def _render(folder: Path, clips: int) -> None:
+    """Clips to learn from, and a few of held-out scenes."""
+    from recal3r.sources.synthetic import Effects, Training, WorldConfig, write_shards
+
+    config = WorldConfig(trajectory=Training(), effects=Effects(noise=2.0))
+    write_shards(folder / "train", "train", clips, FRAMES_A_CLIP, config=config)
+    write_shards(folder / "validation", "validation", 48, FRAMES_A_CLIP, config=config)
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

@@ -36,7 +36,11 @@ class StreamPlace:
 
 @dataclass
 class Session:
-    """The one object that changes while a stream runs. Its tensors are replaced, never written into."""
+    """The one object that changes while a stream runs. Its tensors are replaced, never written into.
+
+    They are laid out as a saved session is, contiguous and a row for each stream: the order of sums in what follows
+    depends on the layout, and a loaded session has to go on bit for bit.
+    """
 
     state: Tensor  # S [B, N, C]
     initial_state: Tensor  # S_0 [1, N, C]
@@ -49,9 +53,9 @@ class Session:
     def fresh(cls, model: Cut3r, streams: int = 1) -> Session:
         state, memory = model.initial_state(), model.initial_memory()
         return cls(
-            state=state.expand(streams, -1, -1),
+            state=state.repeat(streams, 1, 1),
             initial_state=state,
-            pose_memory=memory.expand(streams, -1, -1),
+            pose_memory=memory.repeat(streams, 1, 1),
             initial_memory=memory,
             rule_memory=None,
             places=[StreamPlace() for _ in range(streams)],
@@ -64,8 +68,8 @@ class Session:
     def begin_segment(self, stream: int, T_world_segment: Array) -> None:
         """Forgets everything one stream has seen, but for where in the world it was."""
         forget = [i == stream for i in range(len(self.places))]
-        self.state = choose(forget, self.initial_state.expand_as(self.state), self.state)
-        self.pose_memory = choose(forget, self.initial_memory.expand_as(self.pose_memory), self.pose_memory)
+        self.state = choose(forget, self.initial_state.repeat(len(forget), 1, 1), self.state)
+        self.pose_memory = choose(forget, self.initial_memory.repeat(len(forget), 1, 1), self.pose_memory)
         place = self.places[stream]  # its rule memory is replaced when the next frame starts it
         place.segment_frames, place.starts, place.T_world_segment = 0, True, T_world_segment
 

@@ -98,7 +98,8 @@ def load_session(path: Path, model: Cut3r, memory_type: type[Any]) -> Session:
         raise SessionError(f"{path} is a damaged session; save it again.") from error
     if header["checksum"] != _checksum(tensors):
         raise SessionError(f"{path} is damaged: its checksum does not match its content.")
-    tensors = {name: tensor.to(model.device) for name, tensor in tensors.items()}
+    # A copy: memory that is mapped from a file is aligned otherwise, and sums of it come in another order.
+    tensors = {name: tensor.clone().to(model.device) for name, tensor in tensors.items()}
     session = Session.fresh(model, len(header["places"]))
     try:
         session.state, session.pose_memory = tensors["state"], tensors["pose_memory"]

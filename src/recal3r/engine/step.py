@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from recal3r.engine.session import Session, choose
+from recal3r.engine.session import Session, choose, map_tensors
 from recal3r.errors import RuleError
 from recal3r.model.cut3r import Cut3r, Tokens, View
 from recal3r.model.decoder import Decoded
@@ -67,8 +67,8 @@ def step(
     # 6. A stream that is not to be written keeps all it had.
     session.state = choose(write, state, session.state)
     session.pose_memory = choose(write, pose_memory, session.pose_memory)
-    old = session.rule_memory
-    session.rule_memory = decision.memory if old is None else choose(write, decision.memory, old)
+    old, new = session.rule_memory, map_tensors(torch.Tensor.contiguous, decision.memory)
+    session.rule_memory = new if old is None else choose(write, new, old)
     for place, written in zip(session.places, write, strict=True):
         place.starts = place.starts and not written
     return Outcome(read, decision.rate[..., 0], dict(decision.signals))

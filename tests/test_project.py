@@ -58,11 +58,12 @@ def test_folders_import_downwards(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_nothing_is_evaluated_or_unpickled(path: Path) -> None:
-    """No eval, exec or pickle loading of what comes from outside."""
+    """No eval, no exec, no pickle; torch.load only where it builds tensors and plain values and nothing else."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            assert called not in {"eval", "exec", "pickle.load", "pickle.loads", "torch.load"}, called
+            assert called not in {"eval", "exec", "pickle.load", "pickle.loads"}, called
+            assert called != "torch.load" or "weights_only=True" in ast.unparse(node)
 
 
 def links() -> list[tuple[str, str]]:

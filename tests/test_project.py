@@ -29,8 +29,9 @@ BELOW = {
     "model": {"types", "errors", "geometry"},
     "rules": {"types", "errors", "geometry", "model"},
     "engine": {"types", "errors", "geometry", "model", "rules"},
+    "eval": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
     "train": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
-    "cli": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "train", "__init__"},
+    "cli": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "eval", "train", "__init__"},
     "__init__": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
 }
 

@@ -38,3 +38,7 @@ class GeometryError(Recal3rError):
 
 class OutputError(Recal3rError):
     """A result cannot be written where it was asked for."""
+
+
+class EvalError(Recal3rError):
+    """An evaluation would mix what does not belong together, or lacks what it needs."""

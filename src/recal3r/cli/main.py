@@ -30,6 +30,7 @@ ENTRIES = (
         "demo", "recal3r.cli.demo", "Walk through a made-up room and reconstruct it: needs nothing but this package."
     ),
     Entry("train", "recal3r.cli.train", "Train a network of our own on procedural rooms."),
+    Entry("study", "recal3r.cli.study", "Compare rules, ablations and controls on long walks whose truth is known."),
     Entry("weights", "recal3r.cli.weights", "List, fetch, convert and verify the weights of networks."),
 )
 

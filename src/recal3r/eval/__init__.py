@@ -1,0 +1,1 @@
+"""Numbers: what a reconstruction got wrong, and how sure one can be of it."""

@@ -26,12 +26,13 @@ BELOW = {
     "errors": set(),
     "geometry": {"types", "errors"},
     "sources": {"types", "errors", "geometry"},
+    "sinks": {"types", "errors", "geometry"},
     "model": {"types", "errors", "geometry"},
     "rules": {"types", "errors", "geometry", "model"},
     "engine": {"types", "errors", "geometry", "model", "rules"},
     "eval": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
-    "train": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
-    "cli": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "eval", "train", "__init__"},
+    "train": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "eval"},
+    "cli": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "sinks", "eval", "train", "__init__"},
     "__init__": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
 }
 

@@ -42,6 +42,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         poses = np.loadtxt(folder / name)
         assert poses.shape == (5, 8)
         np.testing.assert_allclose(np.linalg.norm(poses[:, 4:], axis=1), 1, atol=1e-6)
+    assert (folder / "cloud-cut3r.ply").read_bytes().startswith(b"ply\nformat binary_little_endian 1.0\n")
     assert np.asarray(Image.open(folder / "reconstruction.png")).std() > 10
     assert json.loads((folder / "settings.json").read_text())["frames"] == 5
 

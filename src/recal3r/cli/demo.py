@@ -57,10 +57,11 @@ class Demo:
         world = SyntheticWorld(split_seed("test", self.seed), WorldConfig())
         walk = list(world.frames(self.frames))
         model = _network()
-        runs = {rule: _reconstruct(model, rule, walk) for rule in self.rules}
-        self._write(walk, runs)
+        runs = {rule: self._reconstruct(model, rule, walk) for rule in self.rules}
+        self._write_settings(walk)
+        _picture(walk, runs).save(self.output / "reconstruction.png")
         _print_table(walk, runs)
-        print(f"\nwritten to {self.output}: reconstruction.png, trajectory-*.txt (TUM: timestamp x y z qx qy qz qw)")
+        print(f"\nwritten to {self.output}: reconstruction.png, and for each rule a trajectory (TUM) and a cloud (PLY)")
         return 0
 
     def _make_folder(self) -> None:
@@ -69,19 +70,37 @@ class Demo:
         except OSError as error:
             raise OutputError(f"The folder {self.output} cannot be made ({error.strerror}); name another.") from error
 
-    def _write(self, walk: list[SyntheticFrame], runs: dict[str, Run]) -> None:
-        import numpy as np
+    def _reconstruct(self, model: Cut3r, rule: str, walk: list[SyntheticFrame]) -> Run:
+        import recal3r
+        from recal3r.geometry.vector import lengths
+        from recal3r.sinks import CloudSink, Tee, TumSink
 
+        reconstructor = recal3r.Reconstructor(model, rule)
+        predictions: list[Prediction] = []
+        seconds = 0.0
+        trajectory, cloud = (self.output / f"{kind}-{_slug(rule)}" for kind in ("trajectory", "cloud"))
+        with Tee(
+            TumSink(trajectory.with_name(f"{trajectory.name}.txt"), overwrite=self.overwrite),
+            CloudSink(cloud.with_name(f"{cloud.name}.ply"), overwrite=self.overwrite),
+        ) as sinks:
+            for frame in walk:
+                start = time.perf_counter()
+                prediction = reconstructor.push(recal3r.Frame(frame.image, frame.timestamp))
+                seconds += time.perf_counter() - start
+                sinks.write(prediction, frame.image)
+                predictions.append(prediction)
+        session = reconstructor.session
+        return Run(predictions, seconds, lengths(session.state - session.initial_state).mean().item())
+
+    def _write_settings(self, walk: list[SyntheticFrame]) -> None:
         from recal3r.rules import describe, get_rule
+        from recal3r.sinks.trajectory import tum_line
 
-        truth = np.stack([frame.T_world_camera for frame in walk])
-        (self.output / "trajectory-truth.txt").write_text(_tum(walk, truth))
-        for rule, run in runs.items():
-            (self.output / _trajectory_file(rule)).write_text(_tum(walk, _poses(run)))
-        rules = {_trajectory_file(rule): describe(get_rule(rule)) for rule in runs}
+        truth = [tum_line(frame.timestamp, frame.T_world_camera) for frame in walk]
+        (self.output / "trajectory-truth.txt").write_text("\n".join(truth) + "\n")
+        rules = {_slug(rule): describe(get_rule(rule)) for rule in self.rules}
         settings = {"recal3r": __version__, "frames": self.frames, "seed": self.seed, "rules": rules}
         (self.output / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
-        _picture(walk, runs).save(self.output / "reconstruction.png")
 
 
 def _network() -> Cut3r:
@@ -108,17 +127,9 @@ def _network() -> Cut3r:
     return untrained(config, device="cpu")
 
 
-def _reconstruct(model: Cut3r, rule: str, walk: list[SyntheticFrame]) -> Run:
-    import recal3r
-    from recal3r.geometry.vector import lengths
-
-    reconstructor = recal3r.Reconstructor(model, rule)
-    start = time.perf_counter()
-    frames = (recal3r.Frame(frame.image, frame.timestamp) for frame in walk)
-    predictions = list(reconstructor.stream(frames))
-    seconds = time.perf_counter() - start
-    session = reconstructor.session
-    return Run(predictions, seconds, lengths(session.state - session.initial_state).mean().item())
+def _slug(rule: str) -> str:
+    """The rule as part of a file's name."""
+    return re.sub(r"[^a-z0-9.]+", "-", rule.lower()).strip("-")
 
 
 def _poses(run: Run) -> NDArray[np.floating]:
@@ -127,20 +138,6 @@ def _poses(run: Run) -> NDArray[np.floating]:
     return np.stack(
         [prediction.T_world_camera for prediction in run.predictions if prediction.T_world_camera is not None]
     )
-
-
-def _trajectory_file(rule: str) -> str:
-    return f"trajectory-{re.sub(r'[^a-z0-9.]+', '-', rule.lower()).strip('-')}.txt"
-
-
-def _tum(walk: list[SyntheticFrame], poses: NDArray[np.floating]) -> str:
-    from recal3r.geometry.pose import quaternion_from_rotation, xyzw_from_wxyz
-
-    lines: list[str] = []
-    for frame, pose in zip(walk, poses, strict=True):
-        numbers = (frame.timestamp, *pose[:3, 3], *xyzw_from_wxyz(quaternion_from_rotation(pose[:3, :3])))
-        lines.append(" ".join(f"{number:.9g}" for number in numbers))
-    return "\n".join(lines) + "\n"
 
 
 def _print_table(walk: list[SyntheticFrame], runs: dict[str, Run]) -> None:

@@ -1,0 +1,153 @@
+"""A coloured point cloud of bounded size, fused in voxels, however long the stream.
+
+K points · V voxels
+
+Every voxel keeps the confidence-weighted sums of what fell into it. When there are more voxels than the budget allows,
+their edge doubles and neighbours merge: the cloud gets coarser, never larger, and no part of the scene is dropped. The
+order of frames alone decides the result.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recal3r.errors import OutputError
+from recal3r.sinks.base import asked_for
+from recal3r.types import Array, Image, Prediction
+
+_PACK = 21  # bits of a voxel's coordinate in its key
+_HALF = 1 << (_PACK - 1)
+
+
+class Cloud(NamedTuple):
+    points: NDArray[np.float64]  # [V, 3]
+    colours: NDArray[np.uint8]  # [V, 3]
+    weights: NDArray[np.float64]  # [V], confidence gathered
+
+
+class VoxelMap:
+    """The one thing here that changes: voxel -> sums of weight, weighted point, weighted colour."""
+
+    def __init__(self, edge: float, budget: int) -> None:
+        if edge <= 0 or budget < 1:
+            raise OutputError(f"A voxel edge of {edge} and a budget of {budget} make no cloud; both must be above 0.")
+        self.edge, self.budget = edge, budget
+        self._keys: NDArray[np.int64] = np.empty(0, np.int64)  # sorted
+        self._sums: NDArray[np.float64] = np.empty((0, 7))  # weight, x, y, z, r, g, b
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def add(self, points: Array, colours: Image, weights: Array) -> None:  # [K, 3], [K, 3], [K]
+        weighted = np.concatenate((points, colours), axis=1) * weights[:, None]
+        sums = np.concatenate((weights[:, None], weighted), axis=1).astype(np.float64)
+        self._merge(self._keys_of(points), sums)
+        while len(self._keys) > self.budget:
+            self.edge *= 2
+            sums, self._sums = self._sums, np.empty((0, 7))
+            self._keys = np.empty(0, np.int64)
+            self._merge(self._keys_of(sums[:, 1:4] / sums[:, :1]), sums)
+
+    def cloud(self) -> Cloud:
+        weights = self._sums[:, 0]
+        means = self._sums[:, 1:] / weights[:, None]
+        return Cloud(means[:, :3], means[:, 3:].round().clip(0, 255).astype(np.uint8), weights)
+
+    def _keys_of(self, points: Array) -> NDArray[np.int64]:
+        cell = np.rint(np.asarray(points, np.float64) / self.edge).astype(np.int64).clip(-_HALF, _HALF - 1) + _HALF
+        return (cell[:, 0] << 2 * _PACK) | (cell[:, 1] << _PACK) | cell[:, 2]
+
+    def _merge(self, keys: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
+        together = np.concatenate((self._keys, keys))
+        self._keys, place = np.unique(together, return_inverse=True)
+        merged = np.zeros((len(self._keys), 7))
+        np.add.at(merged, place, np.concatenate((self._sums, sums)))
+        self._sums = merged
+
+
+class CloudSink:
+    """Writes a binary PLY when the block ends, however it ends."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        edge: float = 0.01,
+        budget: int = 1_000_000,
+        least_confidence: float = 1.5,
+        overwrite: bool = False,
+    ) -> None:
+        self._path, self._overwrite = Path(path), overwrite
+        self._least_confidence = least_confidence
+        self.voxels = VoxelMap(edge, budget)
+
+    def __enter__(self) -> Self:
+        if self._path.exists() and not self._overwrite:
+            raise OutputError(f"{self._path} exists already; name a new file, or ask to overwrite it.")
+        if not self._path.parent.is_dir():
+            raise OutputError(f"{self._path} cannot be written: its folder does not exist; make it first.")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        write_ply(self._path, self.voxels.cloud())
+
+    def write(self, prediction: Prediction, image: Image | None = None) -> None:
+        points = asked_for(prediction.points_world, "points_world", self)
+        confidence = asked_for(prediction.confidence_world, "confidence_world", self)
+        colours = _colours(image, prediction, points.shape[:2])
+        keep = (confidence >= self._least_confidence) & np.isfinite(points).all(-1)
+        self.voxels.add(points[keep], colours[keep], confidence[keep])
+
+
+def _colours(image: Image | None, prediction: Prediction, shape: tuple[int, ...]) -> Image:
+    """The picture's colour at each of the network's pixels; grey where there is no picture."""
+    if image is None:
+        return np.full((*shape, 3), 128, np.uint8)
+    height, width = shape[:2]
+    rows, columns = np.arange(height), np.arange(width)
+    crop = prediction.camera.crop if prediction.camera is not None else None
+    if crop is None:
+        y, x = rows * image.shape[0] / height, columns * image.shape[1] / width
+    else:
+        y, x = (rows + crop.top + 0.5) / crop.scale[1] - 0.5, (columns + crop.left + 0.5) / crop.scale[0] - 0.5
+    row, column = y.round().astype(int).clip(0, image.shape[0] - 1), x.round().astype(int).clip(0, image.shape[1] - 1)
+    return image[row[:, None], column[None, :]]
+
+
+def write_ply(path: Path, cloud: Cloud) -> None:
+    """Binary little-endian PLY: x y z red green blue confidence. Whole, or not there at all."""
+    vertex = np.dtype(
+        [
+            *((axis, "<f4") for axis in "xyz"),
+            *((name, "u1") for name in ("red", "green", "blue")),
+            ("confidence", "<f4"),
+        ]
+    )
+    rows = np.empty(len(cloud.points), vertex)
+    for column, axis in enumerate("xyz"):
+        rows[axis] = cloud.points[:, column]
+    for column, name in enumerate(("red", "green", "blue")):
+        rows[name] = cloud.colours[:, column]
+    rows["confidence"] = cloud.weights
+    kinds = {"<f4": "float", "|u1": "uchar"}
+    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(rows)}"]
+    header += [f"property {kinds[vertex[name].str]} {name}" for name in vertex.names or ()]
+    unfinished = path.with_name(f".{path.name}.part")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(("\n".join([*header, "end_header"]) + "\n").encode())
+            file.write(rows.tobytes())
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise OutputError(f"{path} cannot be written ({error.strerror}); free space or name another file.") from error

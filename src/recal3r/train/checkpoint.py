@@ -49,7 +49,8 @@ def session_to_plain(session: Session) -> dict[str, Any]:
 
 def session_from_plain(plain: dict[str, Any], model: Cut3r) -> Session:
     session = Session.fresh(model, len(plain["places"]))
-    session.state, session.pose_memory = plain["state"], plain["pose_memory"]
+    session.state = plain["state"].to(model.device)
+    session.pose_memory = plain["pose_memory"].to(model.device)
     session.places = [StreamPlace(*place) for place in plain["places"]]
     return session
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 ALPHA = 0.2
 _SOFT = 1e-3  # lengths below this are measured softly: |x| has no slope at 0
 _LEAST, _MOST = 1 + math.exp(-8.0), 1 + math.exp(5.0)  # confidence; beyond, a few good pixels would be all that counts
-WORLD_WEIGHT, ROTATION_WEIGHT, RELATIVE_WEIGHT = 0.5, 1.5, 0.5
+WORLD_WEIGHT, ROTATION_WEIGHT, RELATIVE_WEIGHT = 0.5, 2.5, 0.5
 
 
 class Motion(NamedTuple):

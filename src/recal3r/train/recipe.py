@@ -93,7 +93,7 @@ TINY = Recipe(
     network=TINY_NETWORK,
     stages=(
         Stage("encoder", "encoder", 600, 48, 1.2e-3, helpers=Helpers(matching=1.0, until=1e9)),
-        Stage("pairs", "pairs", 1800, 48, 8e-4, helpers=Helpers(matching=0.5, attention=0.3, flow=1.0, until=0.9)),
+        Stage("pairs", "pairs", 1500, 48, 8e-4, helpers=Helpers(matching=0.5, attention=0.3, flow=1.0, until=0.9)),
         Stage(
             "streams-2",
             "streams",
@@ -103,9 +103,9 @@ TINY = Recipe(
             helpers=Helpers(attention=0.2, passing=1.0, until=0.6),
             recall_starts_as_pose_token=True,
         ),
-        Stage("streams-4", "streams", 400, 24, 6e-4, horizon=4, window=4),
-        Stage("streams-8", "streams", 900, 16, 6e-4, horizon=8, window=8),
-        Stage("streams-16", "streams", 1000, 12, 5e-4, horizon=16, window=8),
+        Stage("streams-4", "streams", 300, 24, 6e-4, horizon=4, window=4),
+        Stage("streams-8", "streams", 650, 16, 6e-4, horizon=8, window=8),
+        Stage("streams-16", "streams", 550, 16, 5e-4, horizon=16, window=8),
         Stage("streams-32", "streams", 2000, 16, 5e-4, horizon=32, window=8),
         Stage("streams-96", "streams", 4000, 16, 4e-4, horizon=96, window=8),
     ),

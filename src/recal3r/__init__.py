@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from recal3r.model.config import Cut3rConfig as Cut3rConfig
     from recal3r.model.cut3r import Cut3r as Cut3r
     from recal3r.model.load import load_model as load_model
+    from recal3r.sources.open import open_source as open_source
     from recal3r.types import Camera as Camera
     from recal3r.types import Frame as Frame
     from recal3r.types import Prediction as Prediction
@@ -35,6 +36,7 @@ _HOME = {
     "Reconstructor": "recal3r.engine.reconstructor",
     "Session": "recal3r.engine.session",
     "load_model": "recal3r.model.load",
+    "open_source": "recal3r.sources.open",
 }
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "Reconstructor",
     "Session",
     "load_model",
+    "open_source",
     "rules",
 ]
 

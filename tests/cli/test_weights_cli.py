@@ -64,11 +64,12 @@ def test_list_shows_what_is_here_and_on_what_terms(cache: Path, capsys: pytest.C
     (cache / "cut3r_224_linear_4.pth").write_bytes(b"x")
     assert run("weights", "list") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:3] for line in lines[1:3]] == [
+    assert [line.split()[:3] for line in lines[1:4]] == [
+        ["tiny", "tiny.safetensors", "yes"],
         ["cut3r-512", "cut3r_512_dpt_4_64.pth", "no"],
         ["cut3r-224", "cut3r_224_linear_4.pth", "yes"],
     ]
-    assert all("CC BY-NC-SA 4.0" in line for line in lines[1:3])
+    assert all("CC BY-NC-SA 4.0" in line for line in lines[2:4])
     assert str(cache) in "\n".join(lines)
 
 

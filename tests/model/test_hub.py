@@ -16,6 +16,7 @@ import pytest
 
 from recal3r.errors import WeightsError
 from recal3r.model import hub
+from recal3r.model.checkpoint import read_checkpoint
 from recal3r.model.hub import KNOWN, cache_folder, fetch, resolve
 
 CONTENT = bytes(range(256)) * 9000
@@ -309,7 +310,10 @@ def test_a_hub_file_does_not_climb_out(site: Site, monkeypatch: pytest.MonkeyPat
     assert site.requests == []
 
 
-@pytest.mark.parametrize("name", list(KNOWN))
+OFFICIAL = [name for name in KNOWN if name != "tiny"]
+
+
+@pytest.mark.parametrize("name", OFFICIAL)
 def test_known_weights_are_put_by_hand(cache: Path, name: str) -> None:
     known = KNOWN[name]
     for look in (fetch, resolve):
@@ -319,6 +323,13 @@ def test_known_weights_are_put_by_hand(cache: Path, name: str) -> None:
     cache.mkdir()
     (cache / known.filename).write_bytes(b"x")
     assert resolve(name) == fetch(name) == cache / known.filename
+
+
+def test_tiny_comes_with_the_package() -> None:
+    path = resolve("tiny")
+    assert path == fetch("tiny")
+    assert path.stat().st_size < 16_000_000
+    assert read_checkpoint(path).config.image_size == 64
 
 
 def test_converted_weights_serve_as_well(cache: Path) -> None:
@@ -342,7 +353,7 @@ def test_known_weights_with_an_address_are_checked(site: Site, monkeypatch: pyte
 
 
 def test_nothing_is_made_up_about_the_official_weights() -> None:
-    for known in KNOWN.values():
+    for known in (KNOWN[name] for name in OFFICIAL):
         assert (known.url, known.bytes, known.sha256) == (None, None, None)
         assert "non-commercial" in known.license
 

@@ -43,8 +43,9 @@ class Demo:
     overwrite: bool = field(default=False, metadata={"help": "write into a folder that holds files already"})
 
     def run(self) -> int:
+        from recal3r.model.load import load_model
         from recal3r.rules import get_rule
-        from recal3r.sources.synthetic import SyntheticWorld, WorldConfig, split_seed
+        from recal3r.sources.synthetic import SyntheticWorld, Training, WorldConfig, split_seed
 
         if self.frames < 3:
             raise OutputError(f"--frames {self.frames} is too short a walk; take at least 3.")
@@ -54,9 +55,10 @@ class Demo:
             get_rule(rule)
         self._make_folder()
 
-        world = SyntheticWorld(split_seed("test", self.seed), WorldConfig())
-        walk = list(world.frames(self.frames))
-        model = _network()
+        model = load_model("tiny", device="cpu")
+        width = model.config.image_size
+        config = WorldConfig(width=width, height=3 * width // 4, trajectory=Training())
+        walk = list(SyntheticWorld(split_seed("test", self.seed), config).frames(self.frames))
         runs = {rule: self._reconstruct(model, rule, walk) for rule in self.rules}
         self._write_settings(walk)
         _picture(walk, runs).save(self.output / "reconstruction.png")
@@ -103,30 +105,6 @@ class Demo:
         (self.output / "settings.json").write_text(json.dumps(settings, indent=2) + "\n")
 
 
-def _network() -> Cut3r:
-    """Random weights, until trained ones are there: all of the machinery, none of the knowledge."""
-    from recal3r.model.config import Cut3rConfig
-    from recal3r.model.load import untrained
-
-    print("The network has random weights: it shows what runs and how fast, not what it can reconstruct.\n")
-    config = Cut3rConfig(
-        encoder_width=192,
-        encoder_depth=4,
-        encoder_heads=6,
-        decoder_width=128,
-        decoder_depth=4,
-        image_heads=4,
-        state_heads=4,
-        state_tokens=64,
-        memory_slots=8,
-        head="linear",
-        image_size=128,
-        patch_size=8,
-        mlp_ratio=2,
-    )
-    return untrained(config, device="cpu")
-
-
 def _slug(rule: str) -> str:
     """The rule as part of a file's name."""
     return re.sub(r"[^a-z0-9.]+", "-", rule.lower()).strip("-")
@@ -162,6 +140,8 @@ def _picture(walk: list[SyntheticFrame], runs: dict[str, Run]) -> PillowImage:
 
     moments: list[int] = np.linspace(0, len(walk) - 1, 6).round().astype(int).tolist()
     height, width = walk[0].image.shape[:2]
+    enlarged = -(-128 // width)  # small pictures are shown at 128 pixels or a little more
+    height, width = enlarged * height, enlarged * width
     rows = {"picture": [walk[at].image for at in moments], "true depth": [_shade(walk[at].depth) for at in moments]}
     for rule, run in runs.items():
         depths = [run.predictions[at].depth for at in moments]
@@ -176,7 +156,10 @@ def _picture(walk: list[SyntheticFrame], runs: dict[str, Run]) -> PillowImage:
         top = 20 + row * (height + gap)
         draw.text((6, top + height // 2 - 6), name, fill="black")
         for column, tile in enumerate(tiles):
-            sheet.paste(Image.fromarray(tile).resize((width, height)), (left + column * (width + gap), top))
+            sheet.paste(
+                Image.fromarray(tile).resize((width, height), Image.Resampling.NEAREST),
+                (left + column * (width + gap), top),
+            )
     return sheet
 
 

@@ -33,11 +33,14 @@ class KnownWeights:
 
 _BY_HAND = "Download it by hand from the CUT3R project page, https://github.com/CUT3R/CUT3R, into the cache folder."
 _LICENSE = "CC BY-NC-SA 4.0 (non-commercial)"
+_BUNDLED = Path(__file__).parents[1] / "weights"
+_TINY_NOTE = "tiny comes with this package: trained on its procedural rooms, for demonstrations and studies only."
 
 KNOWN: Mapping[str, KnownWeights] = MappingProxyType(
     {
         known.name: known
         for known in (
+            KnownWeights("tiny", None, "tiny.safetensors", None, None, "Apache-2.0", _TINY_NOTE),
             KnownWeights("cut3r-512", None, "cut3r_512_dpt_4_64.pth", None, None, _LICENSE, _BY_HAND),
             KnownWeights("cut3r-224", None, "cut3r_224_linear_4.pth", None, None, _LICENSE, _BY_HAND),
         )
@@ -54,9 +57,10 @@ def cache_folder() -> Path:
 
 
 def cached(known: KnownWeights) -> Path | None:
-    """The known weights in the cache, as they are published or converted to safetensors."""
+    """The known weights: as they come with the package, or in the cache, as published or converted to safetensors."""
     published = cache_folder() / known.filename
-    return next((path for path in (published, published.with_suffix(".safetensors")) if path.is_file()), None)
+    places = (_BUNDLED / known.filename, published, published.with_suffix(".safetensors"))
+    return next((path for path in places if path.is_file()), None)
 
 
 def resolve(name_or_path: str | Path) -> Path:

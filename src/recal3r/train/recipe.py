@@ -105,7 +105,7 @@ TINY = Recipe(
         ),
         Stage("streams-4", "streams", 300, 24, 6e-4, horizon=4, window=4),
         Stage("streams-8", "streams", 650, 16, 6e-4, horizon=8, window=8),
-        Stage("streams-16", "streams", 550, 16, 5e-4, horizon=16, window=8),
+        Stage("streams-16", "streams", 550, 16, 3e-4, horizon=16, window=8),
         Stage("streams-32", "streams", 2000, 16, 5e-4, horizon=32, window=8),
         Stage("streams-96", "streams", 4000, 16, 4e-4, horizon=96, window=8),
     ),

@@ -2,14 +2,14 @@ import pytest
 import torch
 
 from recal3r.sources.synthetic import Training, WorldConfig, open_shards, write_shards
-from recal3r.train.footage import Footage
+from recal3r.train.footage import MappedFootage
 
 
 @pytest.fixture(scope="session")
-def footage(tmp_path_factory: pytest.TempPathFactory) -> Footage:
+def footage(tmp_path_factory: pytest.TempPathFactory) -> MappedFootage:
     path = tmp_path_factory.mktemp("clips") / "train"
     write_shards(path, "train", 4, 12, config=WorldConfig(trajectory=Training()))
-    return Footage([open_shards(path)])
+    return MappedFootage([open_shards(path)])
 
 
 @pytest.fixture

@@ -6,6 +6,9 @@ from recal3r.train.recipe import TINY_NETWORK, Helpers, Recipe, Stage
 
 SMALLEST = dataclasses.replace(
     TINY_NETWORK,
+    image_size=64,
+    patch_size=8,
+    state_tokens=64,
     encoder_width=32,
     encoder_depth=2,
     encoder_heads=2,

@@ -12,7 +12,7 @@ from recal3r.engine.session import Session
 from recal3r.model.cut3r import Cut3r
 from recal3r.model.load import load_model
 from recal3r.train import checkpoint as disk
-from recal3r.train.footage import Reels
+from recal3r.train.footage import Reels, ResidentFootage
 from recal3r.train.helpers import watching
 from recal3r.train.initial import fresh_network
 from recal3r.train.lessons import read_pair, streams_lesson
@@ -84,7 +84,7 @@ def test_it_learns_two_frames_by_heart(footage, tmp_path):
     recipe = dataclasses.replace(SHORT, stages=(stage,))
     trainer = _trainer(footage, tmp_path, recipe)
     takes = footage.cut(np.array([0]), np.array([[0, 1]]), np.array([0]))
-    trainer.reels.next = lambda rng: ([True], takes)
+    trainer.reels.next = lambda rng: (True, takes)
     losses = [trainer.train_step() for _ in range(50)]
     assert losses[-1]["camera"] < 0.4 * losses[0]["camera"]
     assert losses[-1]["translation"] < 0.4 * losses[0]["translation"]
@@ -94,9 +94,10 @@ def test_gradients_reach_back_through_the_state_and_no_further_than_the_window(f
     model = fresh_network(SMALLEST, 5)
     reels = Reels(footage, 2, 8, 2, np.random.default_rng(0))
     session = Session.fresh(model, 2)
-    losses = streams_lesson(model, session, reels.next(np.random.default_rng(0))[1], Helpers(passing=1.0))
+    lesson = streams_lesson(model, session, reels.next(np.random.default_rng(0))[1], Helpers(passing=1.0))
     assert session.state.requires_grad
-    sum(losses.values()).backward()
+    assert set(lesson.helping) == {"passing"}
+    sum([*lesson.losses.values(), *lesson.helping.values()]).backward()
     assert model.decoder.register_tokens.weight.grad.abs().sum() > 0
     assert model.pose_memory.write_blocks[0].mlp.fc1.weight.grad.abs().sum() > 0
 
@@ -104,15 +105,25 @@ def test_gradients_reach_back_through_the_state_and_no_further_than_the_window(f
 def test_streams_go_on_where_their_last_window_ended(footage):
     rng = np.random.default_rng(1)
     reels = Reels(footage, 3, 8, 2, rng)
-    ages = reels.position.copy()
-    poses = []
-    for window in range(6):
+    for window in range(9):
         starts, takes = reels.next(rng)
-        for stream in range(3):
-            if starts[stream]:
-                torch.testing.assert_close(takes.poses[stream, 0], torch.eye(4), atol=1e-5, rtol=0)
-        assert starts == [window == 0 or (age + 2 * window) % 8 == 0 for age in ages]
-        poses.append(takes.poses)
+        assert starts == (window % 4 == 0)
+        if starts:
+            whole = footage.cut(reels.clip, reels.first[:, None] + reels.direction[:, None] * np.arange(8), reels.first)
+            torch.testing.assert_close(takes.poses[:, 0], torch.eye(4).expand(3, 4, 4), atol=1e-5, rtol=0)
+        at = 2 * (window % 4)
+        assert torch.equal(takes.images, whole.images[:, at : at + 2])
+        assert torch.equal(takes.poses, whole.poses[:, at : at + 2])
+
+
+def test_footage_in_the_memory_of_a_device_is_the_same(footage):
+    resident = ResidentFootage([*footage.shards, *footage.shards], torch.device("cpu"))
+    assert (resident.clips, resident.length) == (8, 12)
+    clips, frames, firsts = np.array([3, 5]), np.array([[4, 3, 2], [0, 1, 2]]), np.array([4, 0])
+    for found, expected in zip(
+        resident.cut(clips, frames, firsts), footage.cut(clips % 4, frames, firsts), strict=True
+    ):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
 def test_two_heads_of_the_middle_layers_are_watched(footage):
@@ -134,7 +145,7 @@ def test_the_learning_rate_warms_up_and_falls():
 
 def test_helpers_fall_to_zero():
     helpers = Helpers(attention=1.0, until=0.5)
-    assert [helpers.at(p).attention for p in (0.0, 0.25, 0.5, 1.0)] == [1.0, 0.5, 0.0, 0.0]
+    assert [helpers.left(p) for p in (0.0, 0.25, 0.5, 1.0)] == [1.0, 0.5, 0.0, 0.0]
 
 
 def test_the_tiny_network_fits_its_package():

@@ -9,7 +9,7 @@ from typing import Literal
 
 from recal3r.cli.command import Command
 
-FRAMES_A_CLIP = 100
+FRAMES_A_CLIP, CLIPS_A_FOLDER = 100, 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +24,10 @@ class Train:
     stage: str | None = field(default=None, metadata={"help": "the stage to begin (with --weights or --resume)"})
     iteration: int = field(default=0, metadata={"help": "the iteration of that stage"})
     render: int = field(default=0, metadata={"help": "render this many clips into the data folder first"})
+    workers: int = field(default=1, metadata={"help": "processes that render"})
     device: Literal["auto", "cpu", "cuda"] = field(default="auto", metadata={"help": "where to train"})
     precision: Literal["bfloat16", "float32"] = field(default="bfloat16", metadata={"help": "of the trunk"})
+    graphs: bool | None = field(default=None, metadata={"help": "play back recorded steps (default: on a GPU)"})
     threads: int | None = field(default=None, metadata={"help": "CPU threads"})
 
     def run(self) -> int:
@@ -34,22 +36,28 @@ class Train:
         import torch
 
         from recal3r.train.checkpoint import read_checkpoint
-        from recal3r.train.footage import open_footage
+        from recal3r.train.footage import Footage, open_footage
         from recal3r.train.loop import Trainer
         from recal3r.train.recipe import RECIPES
 
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         if self.render:
-            _render(self.data, self.render)
+            _render(self.data, self.render, RECIPES[self.recipe].network.image_size, self.workers)
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
+
+        def footage(now: Footage | None = None) -> Footage:
+            return open_footage(self.data, "train", torch.device(device), now)
+
         trainer = Trainer(
             RECIPES[self.recipe],
-            open_footage(self.data, "train"),
+            footage(),
             open_footage(self.data, "validation"),
             self.out,
             device=device,
             precision=torch.bfloat16 if self.precision == "bfloat16" else torch.float32,
+            graphs=self.graphs,
+            more=lambda: footage(trainer.footage),
             say=_say,
         )
         trainer.stop_on(signal.SIGTERM, signal.SIGINT)
@@ -66,13 +74,16 @@ class Train:
 COMMAND: type[Command] = Train
 
 
-def _render(folder: Path, clips: int) -> None:
-    """Clips to learn from, and a few of held-out scenes."""
+def _render(folder: Path, clips: int, width: int, workers: int) -> None:
+    """Clips to learn from, in folders that can be used as soon as they are there; held-out ones first."""
     from recal3r.sources.synthetic import Effects, Training, WorldConfig, write_shards
 
-    config = WorldConfig(trajectory=Training(), effects=Effects(noise=2.0))
-    write_shards(folder / "train", "train", clips, FRAMES_A_CLIP, config=config)
-    write_shards(folder / "validation", "validation", 48, FRAMES_A_CLIP, config=config)
+    config, size = WorldConfig(trajectory=Training(), effects=Effects(noise=2.0)), (width, 3 * width // 4)
+    write_shards(folder / "validation", "validation", 48, FRAMES_A_CLIP, size, config=config, workers=workers)
+    for first in range(0, clips, CLIPS_A_FOLDER):
+        count = min(CLIPS_A_FOLDER, clips - first)
+        name = folder / f"train-{first // CLIPS_A_FOLDER:03d}"
+        write_shards(name, "train", count, FRAMES_A_CLIP, size, config=config, workers=workers, first=first)
 
 
 def _say(line: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from recal3r.engine.session import Session, StreamPlace
 from recal3r.model.cut3r import Cut3r
 from recal3r.model.safetensors_file import write_safetensors
 from recal3r.train.recipe import TrainError
@@ -36,23 +35,6 @@ def generator_from_json(text: str) -> np.random.Generator:
     rng = np.random.default_rng()
     rng.bit_generator.state = json.loads(text)
     return rng
-
-
-def session_to_plain(session: Session) -> dict[str, Any]:
-    """A detached session under a rule that remembers nothing."""
-    return {
-        "state": session.state.detach().clone(),
-        "pose_memory": session.pose_memory.detach().clone(),
-        "places": [[place.frames, place.segment_frames, place.starts] for place in session.places],
-    }
-
-
-def session_from_plain(plain: dict[str, Any], model: Cut3r) -> Session:
-    session = Session.fresh(model, len(plain["places"]))
-    session.state = plain["state"].to(model.device)
-    session.pose_memory = plain["pose_memory"].to(model.device)
-    session.places = [StreamPlace(*place) for place in plain["places"]]
-    return session
 
 
 def write_checkpoint(folder: Path, content: dict[str, Any]) -> None:

@@ -6,9 +6,10 @@ B clips side by side · T frames · H, W pixels
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,11 +21,12 @@ from recal3r.sources.synthetic import Shards, open_shards
 from recal3r.train.recipe import TrainError
 
 Indices = NDArray[np.int64]
+_TORCH = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
+_CLIPS_AT_ONCE = 64
 LARGEST_GAP = 3  # frames between the two pictures of a pair; beyond that too little is seen in both
 
 
-@dataclass(frozen=True)
-class Takes:
+class Takes(NamedTuple):
     """B pieces of film of T frames, in the world of each stream's first camera."""
 
     images: Tensor  # [B, T, 3, H, W] in [-1, 1]
@@ -33,8 +35,28 @@ class Takes:
     intrinsics: Tensor  # [B, 3, 3]
 
 
-class Footage:
-    """Shard folders as one row of clips."""
+class Footage(ABC):
+    """Clips as one row of them, all of one length and size."""
+
+    clips: int
+    length: int
+
+    @abstractmethod
+    def cut(self, clips: Indices, frames: Indices, firsts: Indices) -> Takes:
+        """Frames [B, T] of clips [B], with poses relative to the frames `firsts` [B]."""
+
+    def pairs(self, rng: np.random.Generator, batch: int) -> Takes:
+        """Two frames each, 1 to LARGEST_GAP apart, in either order of time."""
+        gaps = rng.integers(1, min(LARGEST_GAP, self.length - 1) + 1, batch)
+        early = rng.integers(0, self.length - gaps)
+        frames = np.stack((early, early + gaps), axis=1)
+        backwards = rng.random(batch) < 0.5
+        frames[backwards] = frames[backwards, ::-1]
+        return self.cut(rng.integers(0, self.clips, batch), frames, frames[:, 0])
+
+
+class MappedFootage(Footage):
+    """Clips on disk, of which only what is cut is read."""
 
     def __init__(self, shards: Sequence[Shards]) -> None:
         if not shards:
@@ -47,7 +69,6 @@ class Footage:
         self.length = int(shards[0].images.shape[1])
 
     def cut(self, clips: Indices, frames: Indices, firsts: Indices) -> Takes:
-        """Frames [B, T] of clips [B], with poses relative to the frames `firsts` [B]."""
         images: list[NDArray[np.uint8]] = []
         depth: list[NDArray[np.float32]] = []
         poses: list[NDArray[np.float32]] = []
@@ -67,15 +88,6 @@ class Footage:
             torch.from_numpy(np.stack(intrinsics)),
         )
 
-    def pairs(self, rng: np.random.Generator, batch: int) -> Takes:
-        """Two frames each, 1 to LARGEST_GAP apart, in either order of time."""
-        gaps = rng.integers(1, min(LARGEST_GAP, self.length - 1) + 1, batch)
-        early = rng.integers(0, self.length - gaps)
-        frames = np.stack((early, early + gaps), axis=1)
-        backwards = rng.random(batch) < 0.5
-        frames[backwards] = frames[backwards, ::-1]
-        return self.cut(rng.integers(0, self.clips, batch), frames, frames[:, 0])
-
     def _find(self, clip: int) -> tuple[Shards, int]:
         for shard, count in zip(self.shards, self.counts, strict=True):
             if clip < count:
@@ -84,58 +96,91 @@ class Footage:
         raise TrainError(f"Clip {clip + self.clips} was asked for; there are {self.clips}.")
 
 
-def open_footage(folder: Path, prefix: str) -> Footage:
-    """All shard folders below `folder` whose names begin with `prefix`."""
+class ResidentFootage(Footage):
+    """The same clips in the memory of an accelerator, which need not wait for the disk: 62 kB a frame of 128×96."""
+
+    def __init__(self, shards: Sequence[Shards], device: torch.device) -> None:
+        mapped = MappedFootage(shards)
+        self.clips, self.length = mapped.clips, mapped.length
+        self.device = device
+
+        def together(arrays: Sequence[NDArray[Any]]) -> Tensor:
+            whole = torch.empty((self.clips, *arrays[0].shape[1:]), dtype=_TORCH[arrays[0].dtype.name], device=device)
+            at = 0
+            for array in arrays:
+                for k in range(0, len(array), _CLIPS_AT_ONCE):
+                    some = torch.from_numpy(np.array(array[k : k + _CLIPS_AT_ONCE]))
+                    whole[at : at + len(some)] = some
+                    at += len(some)
+            return whole
+
+        self.images = together([shard.images for shard in shards])
+        self.depth = together([shard.depth for shard in shards])
+        self.poses = together([shard.poses for shard in shards])
+        self.intrinsics = together([shard.intrinsics for shard in shards])
+
+    def cut(self, clips: Indices, frames: Indices, firsts: Indices) -> Takes:
+        clip, frame, first = (torch.from_numpy(index).to(self.device) for index in (clips, frames.copy(), firsts))
+        world = self.poses[clip[:, None], frame].double()
+        start = self.poses[clip, first].double()
+        return Takes(
+            self.images[clip[:, None], frame].movedim(-1, 2).float() / 127.5 - 1.0,
+            self.depth[clip[:, None], frame].float(),
+            (torch.linalg.inv(start)[:, None] @ world).float(),
+            self.intrinsics[clip],
+        )
+
+
+def open_footage(folder: Path, prefix: str, device: torch.device | None = None, now: Footage | None = None) -> Footage:
+    """All shard folders below `folder` whose names begin with `prefix`. An accelerator, if one is named, holds them.
+
+    `now`, if that is what lies there still, is returned as it is.
+    """
     paths = sorted(path for path in folder.glob(f"{prefix}*") if path.is_dir())
     if not paths:
         raise TrainError(f"{folder} has no folder named {prefix}*; write clips there with `recal3r train --render`.")
-    return Footage([open_shards(path) for path in paths])
+    shards = [open_shards(path) for path in paths]
+    if now is not None and now.clips == sum(len(shard.seeds) for shard in shards):
+        return now
+    if device is None or device.type == "cpu":
+        return MappedFootage(shards)
+    return ResidentFootage(shards, device)
 
 
 class Reels:
-    """B streams that never end: each runs through `horizon` frames of a clip, in either direction, then another's.
-
-    The first runs are of random length, so that later on any batch holds young streams and old ones.
-    """
+    """B streams that never end: all run through `horizon` frames of a clip each, in either direction, then others'."""
 
     def __init__(self, footage: Footage, batch: int, horizon: int, window: int, rng: np.random.Generator) -> None:
         if horizon > footage.length:
             raise TrainError(f"Streams of {horizon} frames need longer clips than {footage.length} frames.")
         self.footage, self.horizon, self.window = footage, horizon, window
-        self.clip = np.zeros(batch, np.int64)
-        self.first = np.zeros(batch, np.int64)
-        self.direction = np.ones(batch, np.int64)
-        self.position = np.zeros(batch, np.int64)
-        self.skipped = np.zeros(batch, np.int64)
-        for stream in range(batch):
-            self._begin(stream, rng)
-        self.position = window * rng.integers(0, horizon // window, batch)
-        self.skipped = self.position.copy()  # streams cannot begin in the middle: their world starts here
+        self.position = 0
+        self._begin(batch, rng)
 
-    def next(self, rng: np.random.Generator) -> tuple[list[bool], Takes]:
-        """Which streams begin anew, and the next `window` frames of all."""
-        for stream in np.flatnonzero(self.position >= self.horizon).tolist():
-            self._begin(stream, rng)
-        steps = self.position[:, None] + np.arange(self.window)
-        frames = self.first[:, None] + self.direction[:, None] * steps
-        starts = self.position == self.skipped
-        takes = self.footage.cut(self.clip, frames, self.first + self.direction * self.skipped)
-        self.position = self.position + self.window
-        return starts.tolist(), takes
+    def next(self, rng: np.random.Generator) -> tuple[bool, Takes]:
+        """Whether the streams begin anew, and the next `window` frames of all."""
+        if self.position >= self.horizon:
+            self.position = 0
+            self._begin(len(self.clip), rng)
+        steps = self.position + np.arange(self.window)
+        takes = self.footage.cut(self.clip, self.first[:, None] + self.direction[:, None] * steps, self.first)
+        starts = self.position == 0
+        self.position += self.window
+        return starts, takes
 
-    def _begin(self, stream: int, rng: np.random.Generator) -> None:
-        offset = int(rng.integers(0, self.footage.length - self.horizon + 1))
-        backwards = rng.random() < 0.5
-        self.clip[stream] = rng.integers(0, self.footage.clips)
-        self.first[stream] = self.footage.length - 1 - offset if backwards else offset
-        self.direction[stream] = -1 if backwards else 1
-        self.position[stream] = 0
-        self.skipped[stream] = 0
+    def _begin(self, batch: int, rng: np.random.Generator) -> None:
+        offset = rng.integers(0, self.footage.length - self.horizon + 1, batch)
+        backwards = rng.random(batch) < 0.5
+        self.clip = rng.integers(0, self.footage.clips, batch)
+        self.first = np.where(backwards, self.footage.length - 1 - offset, offset)
+        self.direction = np.where(backwards, -1, 1)
 
     def to_json(self) -> str:
-        names = ("clip", "first", "direction", "position", "skipped")
-        return json.dumps({name: getattr(self, name).tolist() for name in names})
+        rows = {name: getattr(self, name).tolist() for name in ("clip", "first", "direction")}
+        return json.dumps({"position": self.position, **rows})
 
     def restore(self, text: str) -> None:
-        for name, values in json.loads(text).items():
+        stored = json.loads(text)
+        self.position = stored.pop("position")
+        for name, values in stored.items():
             setattr(self, name, np.array(values, np.int64))

@@ -6,7 +6,7 @@ B streams · T frames · P patches · N state tokens · C decoder width
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,39 +23,48 @@ from recal3r.train.recipe import Helpers, TrainError
 from recal3r.train.truth import camera_points, correspondence, patch_targets, pixel_grid, world_points
 
 Losses = dict[str, Tensor]
+
+
+class Lesson(NamedTuple):
+    """What is to be learned, and what only helps on the way."""
+
+    losses: Losses
+    helping: Losses
+
+
 Part = TypeVar("Part")
 TRAINED_HEADS = frozenset({Head.POSE, Head.CAMERA, Head.WORLD})
 
 
-def encoder_lesson(model: Cut3r, heads: HelperHeads, takes: Takes, helpers: Helpers) -> Losses:
+def encoder_lesson(model: Cut3r, heads: HelperHeads, takes: Takes, helpers: Helpers) -> Lesson:
     """What every patch shows: how far away it is, and where it is in another picture."""
     first, second = _encode_pair(model, takes)
     targets, valid = patch_targets(correspondence(takes), model.config.patch_size)
     depth = torch.stack((heads.depth(first.tokens, first.grid), heads.depth(second.tokens, second.grid)), dim=1)
-    return {
-        "log_depth": (depth - takes.depth.log()).abs().mean(),
-        "matching": helpers.matching * choice_loss(heads.matches(second.tokens, first.tokens), targets, valid),
-    }
+    matching = choice_loss(heads.matches(second.tokens, first.tokens), targets, valid)
+    return Lesson({"log_depth": (depth - takes.depth.log()).abs().mean()}, {"matching": helpers.matching * matching})
 
 
-def pairs_lesson(model: Cut3r, heads: HelperHeads, takes: Takes, helpers: Helpers) -> Losses:
+def pairs_lesson(model: Cut3r, heads: HelperHeads, takes: Takes, helpers: Helpers) -> Lesson:
     """The second picture against the first, which stands where the state will be."""
     with watching(model) as seen:
         first, second, read = read_pair(model, takes)
     losses = read_losses(read, Takes(takes.images[:, 1:], takes.depth[:, 1:], takes.poses[:, 1:], takes.intrinsics))
+    helping: Losses = {}
     if helpers.matching or helpers.attention or helpers.flow:
         matches = correspondence(takes)
         targets, valid = patch_targets(matches, model.config.patch_size)
         similar = heads.matches(second.tokens, first.tokens)
-        losses["matching"] = helpers.matching * choice_loss(similar, targets, valid)
-        losses["attention"] = helpers.attention * attention_loss(seen, targets, valid)
-        losses["flow"] = helpers.flow * _flow_loss(heads, there(seen.decoded).final, second.grid, takes, matches.pixels)
-    return losses
+        helping["matching"] = helpers.matching * choice_loss(similar, targets, valid)
+        helping["attention"] = helpers.attention * attention_loss(seen, targets, valid)
+        flow = _flow_loss(heads, there(seen.decoded).final, second.grid, takes, matches.pixels)
+        helping["flow"] = helpers.flow * flow
+    return Lesson(losses, helping)
 
 
 def streams_lesson(
     model: Cut3r, session: Session, takes: Takes, helpers: Helpers
-) -> Losses:  # changes the session, as streams do
+) -> Lesson:  # changes the session, as streams do
     """A window of frames, one after another, through the loop that everything else runs through."""
     with watching(model) as seen:
         helping: Losses = {}
@@ -69,7 +78,7 @@ def streams_lesson(
                 pair = Takes(takes.images[:, :2], takes.depth[:, :2], takes.poses[:, :2], takes.intrinsics)
                 targets, valid = patch_targets(correspondence(pair), model.config.patch_size)
                 helping["attention"] = helpers.attention * attention_loss(seen, targets, valid)
-    return read_losses(stacked(reads), takes) | helping
+    return Lesson(read_losses(stacked(reads), takes), helping)
 
 
 def read_frame(model: Cut3r, session: Session, images: Tensor) -> ReadOut:  # [B, 3, H, W]

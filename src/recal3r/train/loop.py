@@ -13,22 +13,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recal3r.engine.session import Session
 from recal3r.model.checkpoint import read_checkpoint as read_weights
 from recal3r.train import checkpoint as disk
 from recal3r.train.curves import Row, draw, write_rows
 from recal3r.train.footage import Footage, Reels, Takes
+from recal3r.train.gradients import Carried, Eager, Graphed, Task
 from recal3r.train.helpers import HelperHeads
 from recal3r.train.initial import fresh_network, heads_in_full_precision, parameter_groups, recall_pose_token
-from recal3r.train.lessons import Losses, encoder_lesson, pairs_lesson, streams_lesson
-from recal3r.train.recipe import Recipe, Stage, TrainError
+from recal3r.train.lessons import Losses
+from recal3r.train.recipe import NO_HELP, Recipe, Stage, TrainError
 from recal3r.train.validate import pair_figures, stream_figures, validation_pairs, validation_takes
 
 _LOWEST_RATE = 0.05  # of the stage's learning rate, at its end
 
 
 class Trainer:
-    """One recipe on its way. Everything that changes is in `contents`, so that it can be stored."""
+    """One recipe on its way. Everything that changes is in `contents`, so that it can be stored.
+
+    graphs: record each kind of step once and play it back; None: on a CUDA device.
+    more: asked for the footage of each new stage, where it may have grown since the last one.
+    """
 
     def __init__(
         self,
@@ -39,6 +43,8 @@ class Trainer:
         *,
         device: str = "cpu",
         precision: torch.dtype = torch.float32,
+        graphs: bool | None = None,
+        more: Callable[[], Footage] | None = None,
         say: Callable[[str], None] = print,
     ) -> None:
         self.recipe, self.footage, self.held_out, self.folder, self.say = recipe, footage, held_out, folder, say
@@ -53,6 +59,8 @@ class Trainer:
         self.validations: list[Row] = []
         self.stage_index, self.iteration, self.steps, self.seconds = 0, 0, 0, 0.0
         self.stopping = False
+        self.more = more
+        self.graphs = self.device.type == "cuda" if graphs is None else graphs
         self._enter(self.stage)
 
     @property
@@ -68,11 +76,12 @@ class Trainer:
     def run(self, until: int | None = None) -> None:
         """To the end of the recipe, to `until` steps in all, or until `stopping` is set; then writes everything."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        pending: list[dict[str, float]] = []
+        pending: list[Losses] = []
         began = time.monotonic()
         while not (self.stopping or self.finished or self.steps == until):
             if self.iteration >= self.stage.iterations:
                 self.stage_index, self.iteration = self.stage_index + 1, 0
+                self.footage = self.footage if self.more is None else self.more()
                 self._enter(self.stage)
             pending.append(self.train_step())
             now = time.monotonic()
@@ -88,21 +97,23 @@ class Trainer:
                 self.save()
         self.save()
 
-    def train_step(self) -> dict[str, float]:
+    def train_step(self) -> Losses:
         """One batch. Returns its losses."""
+        stage = self.stage
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.stage, self.iteration)
-        with torch.autocast(self.device.type, self.precision, enabled=self.precision != torch.float32):
-            losses = self._lesson()
-        total = torch.stack(list(losses.values())).sum()
-        self.optimizer.zero_grad(set_to_none=True)
-        total.backward()  # pyright: ignore[reportUnknownMemberType]
+            group["lr"] = learning_rate(stage, self.iteration)
+        left = stage.helpers.left(self.iteration / stage.iterations)
+        task = Task(stage.kind, stage.helpers if left else NO_HELP)
+        takes = self._takes()
+        learned = self.learn(task, takes, self.carried, left)
+        self.carried = learned.carried
         norm = torch.nn.utils.clip_grad_norm_(self._parameters(), self.recipe.clip)
         if math.isfinite(float(norm)):
             self.optimizer.step()  # pyright: ignore[reportUnknownMemberType]
         self.iteration, self.steps = self.iteration + 1, self.steps + 1
-        return {"loss": float(total.detach()), "gradient": float(norm)} | {
-            k: float(v.detach()) for k, v in losses.items()
+        losses = learned.losses
+        return {"loss": torch.stack(list(losses.values())).sum(), "gradient": norm} | {
+            name: loss.clone() for name, loss in losses.items()
         }
 
     def stop_on(self, *signals: signal.Signals) -> None:
@@ -114,30 +125,14 @@ class Trainer:
         for one in signals:
             signal.signal(one, stop)
 
-    def _lesson(self) -> Losses:
-        stage = self.stage
-        helpers = stage.helpers.at(self.iteration / stage.iterations)
-        if stage.kind == "streams":
-            starts, takes = self._reels().next(self.rng)
-            session = self._session_at(starts)
-            losses = streams_lesson(self.model, session, self._moved(takes), helpers)
-            session.state, session.pose_memory = session.state.detach(), session.pose_memory.detach()
-            self.session = session
-            return losses
-        takes = self._moved(self.footage.pairs(self.rng, stage.batch))
-        lesson = encoder_lesson if stage.kind == "encoder" else pairs_lesson
-        return lesson(self.model, self.helper_heads, takes, helpers)
-
-    def _session_at(self, starts: list[bool]) -> Session:
-        """Streams that begin anew get a fresh state, the others keep what they carry (without its gradient)."""
-        fresh = Session.fresh(self.model, len(starts))
-        if self.session is None or all(starts):
-            return fresh
-        session = self.session
-        session.initial_state, session.initial_memory = fresh.initial_state, fresh.initial_memory
-        for stream in np.flatnonzero(starts).tolist():
-            session.begin_segment(stream, np.eye(4))
-        return session
+    def _takes(self) -> Takes:
+        """The next batch. Streams that begin anew carry nothing."""
+        if self.stage.kind != "streams":
+            return self._moved(self.footage.pairs(self.rng, self.stage.batch))
+        starts, takes = self._reels().next(self.rng)
+        if starts:
+            self.carried = None
+        return self._moved(takes)
 
     def _enter(self, stage: Stage) -> None:
         """A new stage: its own optimiser, its own streams."""
@@ -145,10 +140,12 @@ class Trainer:
             recall_pose_token(self.model)
         groups = parameter_groups([self.model, self.helper_heads], self.recipe.weight_decay)
         self.optimizer = torch.optim.AdamW(groups, lr=stage.learning_rate, betas=self.recipe.betas, fused=True)
-        self.session: Session | None = None
+        self.carried: Carried | None = None
         self.reels: Reels | None = None
         if stage.kind == "streams":
             self.reels = Reels(self.footage, stage.batch, stage.horizon, stage.window, self.rng)
+        eager = Eager(self.model, self.helper_heads, self.precision)
+        self.learn = Graphed(eager) if self.graphs else eager
 
     def _reels(self) -> Reels:
         if self.reels is None:
@@ -156,7 +153,7 @@ class Trainer:
         return self.reels
 
     def _moved(self, takes: Takes) -> Takes:
-        return Takes(*(part.to(self.device) for part in (takes.images, takes.depth, takes.poses, takes.intrinsics)))
+        return Takes(*(part.to(self.device) for part in takes))
 
     def _parameters(self) -> list[Tensor]:
         return [*self.model.parameters(), *self.helper_heads.parameters()]
@@ -176,9 +173,9 @@ class Trainer:
         self.validations.append({"step": self.steps, "stage": stage.name, "iteration": self.iteration, **figures})
         self.say("   validation " + "  ".join(f"{name} {value:.3f}" for name, value in figures.items()))
 
-    def _log(self, pending: list[dict[str, float]]) -> None:
+    def _log(self, pending: list[Losses]) -> None:
         names = list(dict.fromkeys(name for losses in pending for name in losses))
-        means = {name: float(np.mean([losses[name] for losses in pending if name in losses])) for name in names}
+        means = {name: float(np.mean([float(losses[name]) for losses in pending if name in losses])) for name in names}
         self.rows.append({"step": self.steps, "stage": self.stage.name, "iteration": self.iteration, **means})
         self.say(
             f"{self.stage.name} {self.iteration}/{self.stage.iterations} {self.seconds:.0f}s  "
@@ -213,7 +210,7 @@ class Trainer:
             "steps": self.steps,
             "seconds": self.seconds,
             "reels": None if self.reels is None else self.reels.to_json(),
-            "session": None if self.session is None else disk.session_to_plain(self.session),
+            "carried": None if self.carried is None else self.carried._asdict(),
             "rows": self.rows,
             "validations": self.validations,
         }
@@ -225,8 +222,8 @@ class Trainer:
         self.optimizer.load_state_dict(contents["optimizer"])
         if self.reels is not None:
             self.reels.restore(contents["reels"])
-        plain = contents["session"]
-        self.session = None if plain is None else disk.session_from_plain(plain, self.model)
+        carried = contents["carried"]
+        self.carried = None if carried is None else Carried(**{k: v.to(self.device) for k, v in carried.items()})
         self.rng = disk.generator_from_json(contents["rng"])
         self.steps, self.seconds = contents["steps"], contents["seconds"]
         self.rows, self.validations = contents["rows"], contents["validations"]

@@ -24,14 +24,18 @@ class Correspondence(NamedTuple):
 
 def camera_points(depth: Tensor, intrinsics: Tensor) -> Tensor:  # [B, T, H, W], [B, 3, 3] -> [B, T, H, W, 3]
     height, width = depth.shape[-2:]
-    focal = intrinsics[:, [0, 1], [0, 1]][:, None, None, None]
-    centre = intrinsics[:, :2, 2][:, None, None, None]
+    focal, centre = (part[:, None, None, None] for part in _lens(intrinsics))
     rays = (pixel_grid(height, width, depth.device) - centre) / focal  # [B, 1, H, W, 2]
     return torch.cat((rays * depth[..., None], depth[..., None]), dim=-1)
 
 
 def world_points(points: Tensor, poses: Tensor) -> Tensor:  # [B, T, H, W, 3], [B, T, 4, 4]
     return torch.einsum("btij,bthwj->bthwi", poses[..., :3, :3], points) + poses[:, :, None, None, :3, 3]
+
+
+def _lens(intrinsics: Tensor) -> tuple[Tensor, Tensor]:
+    """Focal lengths and principal points [B, 2], by views alone: a recorded graph takes no index from the host."""
+    return intrinsics.diagonal(dim1=1, dim2=2)[:, :2], intrinsics[:, :2, 2]
 
 
 def pixel_grid(height: int, width: int, device: torch.device) -> Tensor:  # [H, W, 2] (column, row)
@@ -44,8 +48,7 @@ def correspondence(takes: Takes) -> Correspondence:
     height, width = takes.depth.shape[-2:]
     points = world_points(camera_points(takes.depth, takes.intrinsics), takes.poses)[:, 1]  # [B, H, W, 3]
     depth = points[..., 2]
-    focal = takes.intrinsics[:, [0, 1], [0, 1]][:, None, None]
-    centre = takes.intrinsics[:, :2, 2][:, None, None]
+    focal, centre = (part[:, None, None] for part in _lens(takes.intrinsics))
     pixels = points[..., :2] / depth.clamp_min(NEAREST)[..., None] * focal + centre
     column, row = pixels.round().long().unbind(-1)
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height) & (depth > NEAREST)

@@ -32,7 +32,12 @@ BELOW = {
     "engine": {"types", "errors", "geometry", "model", "rules"},
     "eval": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
     "train": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "eval"},
-    "cli": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "sinks", "eval", "train", "__init__"},
+    "viewer": {"types", "errors", "geometry", "sinks"},
+    "pipeline": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "sinks", "viewer"},
+    "cli": {
+        *("types", "errors", "geometry", "sources", "model", "rules", "engine", "sinks", "eval", "train", "viewer"),
+        *("pipeline", "__init__"),
+    },
     "__init__": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
 }
 

@@ -18,7 +18,7 @@ class Train:
 
     data: Path = field(metadata={"help": "the folder whose train* and validation* folders hold clips"})
     out: Path = field(metadata={"help": "the folder for checkpoints, weights and curves"})
-    recipe: Literal["tiny"] = field(default="tiny", metadata={"help": "what is trained, stage by stage"})
+    recipe: Literal["tiny", "tiny-cpu"] = field(default="tiny", metadata={"help": "what is trained, stage by stage"})
     resume: bool = field(default=False, metadata={"help": "go on from the checkpoint in the folder"})
     weights: Path | None = field(default=None, metadata={"help": "begin with these weights, at --stage"})
     stage: str | None = field(default=None, metadata={"help": "the stage to begin (with --weights or --resume)"})

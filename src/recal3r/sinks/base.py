@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
+
+from numpy.typing import NDArray
 
 from recal3r.errors import OutputError
 from recal3r.types import Array, Image, Prediction
 
 
+@dataclass(frozen=True)
+class Mark:
+    """Where a sink stood: enough to go on from there, whatever was written after it."""
+
+    numbers: Mapping[str, Any] = field(default_factory=dict[str, Any])  # plain JSON: lengths of files, counts
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])  # what is held in memory
+
+    @classmethod
+    def beside(cls, parts: Mapping[str, Mark]) -> Mark:
+        """Several marks as one, each under its name."""
+        return cls(
+            {f"{name}/{key}": value for name, part in parts.items() for key, value in part.numbers.items()},
+            {f"{name}/{key}": value for name, part in parts.items() for key, value in part.arrays.items()},
+        )
+
+    def inside(self, name: str) -> Mark:
+        """The part that `beside` has put under a name."""
+        return Mark(_below(self.numbers, f"{name}/"), _below(self.arrays, f"{name}/"))
+
+
+T = TypeVar("T")
+
+
+def _below(items: Mapping[str, T], prefix: str) -> dict[str, T]:
+    return {key.removeprefix(prefix): value for key, value in items.items() if key.startswith(prefix)}
+
+
 class Sink(Protocol):
-    """Opens its file on entering, writes as data arrives, and leaves a whole file behind however the block ends."""
+    """Opens its file on entering, writes as data arrives, and leaves a whole file behind however the block ends.
+
+    A run that was killed goes on: `mark` says where the sink stands, `resume(mark)`, called before the block is
+    entered, makes entering open what is there, cut back to the mark, instead of beginning anew. Written on from there,
+    the files are byte for byte those of a run that was never interrupted.
+    """
 
     def __enter__(self) -> Self: ...
 
@@ -21,6 +57,14 @@ class Sink(Protocol):
 
     def write(self, prediction: Prediction, image: Image | None = None) -> None:
         """Takes one prediction, and the picture it was made from as it came in."""
+        ...
+
+    def mark(self) -> Mark:
+        """Where it stands, after what was written has safely reached the disk."""
+        ...
+
+    def resume(self, mark: Mark) -> None:
+        """Before the block: enter where `mark` was taken."""
         ...
 
 
@@ -46,6 +90,13 @@ class Tee:
     def write(self, prediction: Prediction, image: Image | None = None) -> None:
         for sink in self._sinks:
             sink.write(prediction, image)
+
+    def mark(self) -> Mark:
+        return Mark.beside({str(place): sink.mark() for place, sink in enumerate(self._sinks)})
+
+    def resume(self, mark: Mark) -> None:
+        for place, sink in enumerate(self._sinks):
+            sink.resume(mark.inside(str(place)))
 
 
 def asked_for(value: Array | None, output: str, sink: object) -> Array:

@@ -82,9 +82,7 @@ class Prediction:
     points_world: Array | None = None  # [H, W, 3]
     confidence_world: Array | None = None  # [H, W], at least 1
     rgb: Array | None = None  # [H, W, 3] in [-1, 1], as the network paints it
-    reliability: Array | None = (
-        None  # [H, W] in [0, 1]: how reliable the state tokens are that each pixel was read from
-    )
+    reliability: Array | None = None  # [H, W] in [0, 1]: of the state tokens that each pixel was read from
     learning_rate: Array | None = None  # β [N]; None also where no rule was asked
     signals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """What the rule saw on its way to β: per token [N], or [1]."""

@@ -16,6 +16,7 @@ from data.seeded import seeded_frames
 from recal3r.engine.outputs import EVERYTHING
 from recal3r.engine.step import PROBES
 from recal3r.errors import ImageError, RuleError, SessionError, StreamError
+from recal3r.model.decoder import Reading
 from recal3r.types import Prediction
 
 FIELDS = ("T_world_camera", "points_camera", "depth", "confidence_camera", "points_world", "confidence_world")
@@ -265,10 +266,38 @@ def test_only_what_is_asked_for_is_computed(network: str, output: str, frames: n
             assert np.array_equal(value.intrinsics, expected.camera.intrinsics)
         else:
             assert np.array_equal(value, getattr(expected, fields.get(name, name)))
-    needed = {"pose": {"pose"}, "camera": {"pose", "camera"}, "rgb": {"rgb"}, "learning_rate": set()}
+    needed = {
+        "pose": {"pose"},
+        "camera": {"pose", "camera"},
+        "rgb": {"rgb"},
+        "learning_rate": set(),
+        "reliability": set(),
+    }
     needed |= {name: {"camera"} for name in ("depth", "points_camera", "confidence_camera")}
     needed |= {name: {"world", "to_world.0"} for name in ("points_world", "confidence_world")}
     assert ran == needed[output]
+
+
+def test_reliability_of_pixels_is_that_of_the_tokens_they_were_read_from(
+    mini: recal3r.Cut3r, frames: np.ndarray
+) -> None:
+    run = recon(mini, "recal3r", outputs=("reliability", "learning_rate"))
+    assert run.push(frames[0]).reliability is None, "on the first frame no token has a past"
+    for frame in frames[1:4]:
+        found = run.push(frame)
+        assert found.reliability.shape == frame.shape[:2]
+        rho, patches = found.signals["reliability"], found.reliability[::16, ::16]
+        assert rho.min() - 1e-6 <= patches.min() < patches.max() <= rho.max() + 1e-6
+        assert np.array_equal(np.kron(patches, np.ones((16, 16), np.float32)), found.reliability)
+    assert recon(mini, "ttt3r", outputs=("reliability",)).push(frames[0]).reliability is None
+
+
+def test_reading_is_the_mean_over_heads_of_attention_to_state_tokens() -> None:
+    torch.manual_seed(0)
+    queries, keys = torch.randn(2, 3, 1 + 5, 8, dtype=torch.float64), torch.randn(2, 3, 7, 8, dtype=torch.float64)
+    values = torch.rand(2, 7, dtype=torch.float64)
+    maps = (queries[:, :, 1:] @ keys.transpose(-1, -2) / 8**0.5).softmax(-1).mean(1)
+    torch.testing.assert_close(Reading(queries, keys).of(values), (maps @ values[..., None])[..., 0])
 
 
 def test_plain_and_fused_statistics_give_the_same_stream(frames: np.ndarray) -> None:

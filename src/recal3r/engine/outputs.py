@@ -28,6 +28,7 @@ Output = Literal[
     "points_world",
     "confidence_world",
     "rgb",
+    "reliability",
     "learning_rate",
 ]
 EVERYTHING: tuple[Output, ...] = get_args(Output)
@@ -41,6 +42,7 @@ _HEADS: dict[str, frozenset[Head]] = {
     "points_world": frozenset({Head.WORLD}),
     "confidence_world": frozenset({Head.WORLD}),
     "rgb": frozenset({Head.RGB}),
+    "reliability": frozenset(),
     "learning_rate": frozenset(),
 }
 
@@ -103,6 +105,7 @@ def predictions(
             points_world=points_world,
             confidence_world=maybe("confidence_world", None if read.world is None else read.world.confidence),
             rgb=maybe("rgb", read.rgb),
+            reliability=_in_pixels(maybe("reliability", outcome.reliability), window),
             learning_rate=maybe("learning_rate", outcome.rate),
             signals={
                 name: signal[stream].detach().cpu().numpy()
@@ -112,3 +115,11 @@ def predictions(
         )
 
     return [one(stream) for stream in range(len(indices))]
+
+
+def _in_pixels(patches: Array | None, window: Window) -> Array | None:  # [h, w] -> [H, W]
+    """Each patch's number at all of its pixels."""
+    if patches is None:
+        return None
+    rows, columns = window.height // patches.shape[0], window.width // patches.shape[1]
+    return patches.repeat(rows, axis=0).repeat(columns, axis=1)

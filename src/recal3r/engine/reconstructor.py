@@ -192,7 +192,16 @@ class Reconstructor:
 
     def _step(self, view: View, write: Sequence[bool]) -> Outcome:
         wanted = heads_for(self.outputs) | (heads_for(["pose"]) if self.reset_interval else frozenset[Head]())
-        return step(self.model, self.rule, self.session, view, wanted=wanted, write=write, probe_kind=PROBES[self.fast])
+        return step(
+            self.model,
+            self.rule,
+            self.session,
+            view,
+            wanted=wanted,
+            write=write,
+            probe_kind=PROBES[self.fast],
+            reliability="reliability" in self.outputs,
+        )
 
     def _rays(self, cameras: Sequence[Camera] | None) -> torch.Tensor | None:  # [B, 6, H, W]
         """Cameras in the frame of the segment's first one, as the network knows them."""

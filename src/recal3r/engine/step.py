@@ -28,6 +28,10 @@ class Outcome(NamedTuple):
     read: ReadOut
     rate: Tensor | None  # β [B, N]; None where no rule was asked
     signals: dict[str, Tensor]
+    reliability: Tensor | None = None  # [B, h, w], where it was asked for and the rule knows it
+
+
+RELIABILITY = "reliability"  # the signal of that name: ρ [B, N] in [0, 1]
 
 
 def step(
@@ -39,8 +43,12 @@ def step(
     wanted: frozenset[Head],
     write: Sequence[bool],
     probe_kind: ProbeKind = FusedProbe,
+    reliability: bool = False,
 ) -> Outcome:
-    """Reads `view` against the session and, in the streams whose `write` is up, writes it there."""
+    """Reads `view` against the session and, in the streams whose `write` is up, writes it there.
+
+    `reliability`: also say, patch by patch, how reliable the tokens are that it was read from.
+    """
     starts = session.starts
 
     # 1. The view as tokens, and a first guess of its pose from the pose memory.
@@ -71,7 +79,9 @@ def step(
     session.rule_memory = new if old is None else choose(write, new, old)
     for place, written in zip(session.places, write, strict=True):
         place.starts = place.starts and not written
-    return Outcome(read, decision.rate[..., 0], dict(decision.signals))
+    rho = decision.signals.get(RELIABILITY) if reliability else None
+    patches = None if rho is None else decoded.reading.of(rho).view(-1, *tokens.grid)
+    return Outcome(read, decision.rate[..., 0], dict(decision.signals), patches)
 
 
 def _pose_token(model: Cut3r, session: Session, tokens: Tokens, starts: Sequence[bool]) -> Tensor:  # [B, 1, C]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from recal3r.model.attention import attend
+from recal3r.model.attention import KeysValues, attend
 from recal3r.model.blocks import DecoderBlock, layer_norm, stack
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.probe import Probe
@@ -24,6 +24,20 @@ class Decoded(NamedTuple):
     late: Tensor  # [B, P, C], after three quarters
     final: Tensor  # [B, P, C], after all, normed
     embedding: Tensor  # E(F) [B, P, C], the image stream before the first layer
+    reading: Reading
+
+
+class Reading(NamedTuple):
+    """How the image side looked at the state in the last layer: whence each patch was read."""
+
+    queries: Tensor  # [B, H, 1 + P, d]
+    keys: Tensor  # [B, H, N, d]
+
+    def of(self, values: Tensor) -> Tensor:  # [B, N] -> [B, P]
+        """What the tokens that a patch looked at have of `values`, on average over heads."""
+        queries, keys = (x.to(values.dtype) for x in (self.queries[:, :, 1:], self.keys))
+        seen = values[:, None, :, None].expand(-1, keys.shape[1], -1, queries.shape[-1])
+        return attend(queries, KeysValues(keys, seen))[..., 0].mean(1)
 
 
 class Decoder(nn.Module):
@@ -62,6 +76,12 @@ class Decoder(nn.Module):
         state_in_state, image_in_state = turn(positions_state, state_head_dim), turn(positions_image, state_head_dim)
         image_in_image, state_in_image = turn(positions_image, image_head_dim), turn(positions_state, image_head_dim)
 
+        reading: list[Reading] = []
+
+        def attend_and_remember(queries: Tensor, seen: KeysValues) -> Tensor:
+            reading[:] = [Reading(queries, seen.keys)]
+            return attend(queries, seen)
+
         streams: list[Tensor] = []
         for state_block, image_block in zip(self.state_blocks, self.image_blocks, strict=True):
             seen_image = state_block.look_at(image, image_in_state)
@@ -69,7 +89,7 @@ class Decoder(nn.Module):
             looking = attend if probe is None else probe.watch(seen_state.values)
             state, image = (
                 state_block(state, seen_image, state_in_state, looking),
-                image_block(image, seen_state, image_in_image),
+                image_block(image, seen_state, image_in_image, attend_and_remember),
             )
             streams.append(image)
 
@@ -82,4 +102,5 @@ class Decoder(nn.Module):
             late=streams[depth * 3 // 4 - 1][:, 1:],
             final=image[:, 1:],
             embedding=embedding,
+            reading=reading[0],
         )

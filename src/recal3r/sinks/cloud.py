@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recal3r.errors import OutputError
-from recal3r.sinks.base import asked_for
+from recal3r.sinks.base import Mark, asked_for
+from recal3r.sinks.filters import Filter, colours_of
 from recal3r.types import Array, Image, Prediction
 
 _PACK = 21  # bits of a voxel's coordinate in its key
@@ -59,6 +60,13 @@ class VoxelMap:
         means = self._sums[:, 1:] / weights[:, None]
         return Cloud(means[:, :3], means[:, 3:].round().clip(0, 255).astype(np.uint8), weights)
 
+    def mark(self) -> Mark:
+        return Mark({"edge": self.edge}, {"keys": self._keys, "sums": self._sums})
+
+    def resume(self, mark: Mark) -> None:
+        self.edge = float(mark.numbers["edge"])
+        self._keys, self._sums = mark.arrays["keys"], mark.arrays["sums"]
+
     def _keys_of(self, points: Array) -> NDArray[np.int64]:
         cell = np.rint(np.asarray(points, np.float64) / self.edge).astype(np.int64).clip(-_HALF, _HALF - 1) + _HALF
         return (cell[:, 0] << 2 * _PACK) | (cell[:, 1] << _PACK) | cell[:, 2]
@@ -71,8 +79,32 @@ class VoxelMap:
         self._sums = merged
 
 
+class Fusion:
+    """Predictions into voxels: what `CloudSink` and `GlbSink` have in common."""
+
+    needs = frozenset({"points_world", "confidence_world"})
+
+    def __init__(self, edge: float, budget: int, least_confidence: float, keep: Filter | None) -> None:
+        self.voxels = VoxelMap(edge, budget)
+        self._least_confidence, self._keep = least_confidence, keep
+
+    def add(self, prediction: Prediction, image: Image | None, sink: object) -> None:
+        points = asked_for(prediction.points_world, "points_world", sink)
+        confidence = asked_for(prediction.confidence_world, "confidence_world", sink)
+        kept = (confidence >= self._least_confidence) & np.isfinite(points).all(-1)
+        if self._keep is not None:
+            kept &= self._keep(prediction, image)
+        self.voxels.add(points[kept], colours_of(image, prediction, points.shape)[kept], confidence[kept])
+
+    def mark(self) -> Mark:
+        return self.voxels.mark()
+
+    def resume(self, mark: Mark) -> None:
+        self.voxels.resume(mark)
+
+
 class CloudSink:
-    """Writes a binary PLY when the block ends, however it ends."""
+    """Writes a binary PLY when the block ends, however it ends. `keep` drops pixels before they are fused."""
 
     def __init__(
         self,
@@ -81,11 +113,16 @@ class CloudSink:
         edge: float = 0.01,
         budget: int = 1_000_000,
         least_confidence: float = 1.5,
+        keep: Filter | None = None,
         overwrite: bool = False,
     ) -> None:
         self._path, self._overwrite = Path(path), overwrite
-        self._least_confidence = least_confidence
-        self.voxels = VoxelMap(edge, budget)
+        self.fusion = Fusion(edge, budget, least_confidence, keep)
+        self.needs = Fusion.needs | (frozenset[str]() if keep is None else keep.needs)
+
+    @property
+    def voxels(self) -> VoxelMap:
+        return self.fusion.voxels
 
     def __enter__(self) -> Self:
         if self._path.exists() and not self._overwrite:
@@ -100,26 +137,13 @@ class CloudSink:
         write_ply(self._path, self.voxels.cloud())
 
     def write(self, prediction: Prediction, image: Image | None = None) -> None:
-        points = asked_for(prediction.points_world, "points_world", self)
-        confidence = asked_for(prediction.confidence_world, "confidence_world", self)
-        colours = _colours(image, prediction, points.shape[:2])
-        keep = (confidence >= self._least_confidence) & np.isfinite(points).all(-1)
-        self.voxels.add(points[keep], colours[keep], confidence[keep])
+        self.fusion.add(prediction, image, self)
 
+    def mark(self) -> Mark:
+        return self.fusion.mark()
 
-def _colours(image: Image | None, prediction: Prediction, shape: tuple[int, ...]) -> Image:
-    """The picture's colour at each of the network's pixels; grey where there is no picture."""
-    if image is None:
-        return np.full((*shape, 3), 128, np.uint8)
-    height, width = shape[:2]
-    rows, columns = np.arange(height), np.arange(width)
-    crop = prediction.camera.crop if prediction.camera is not None else None
-    if crop is None:
-        y, x = rows * image.shape[0] / height, columns * image.shape[1] / width
-    else:
-        y, x = (rows + crop.top + 0.5) / crop.scale[1] - 0.5, (columns + crop.left + 0.5) / crop.scale[0] - 0.5
-    row, column = y.round().astype(int).clip(0, image.shape[0] - 1), x.round().astype(int).clip(0, image.shape[1] - 1)
-    return image[row[:, None], column[None, :]]
+    def resume(self, mark: Mark) -> None:
+        self.fusion.resume(mark)
 
 
 def write_ply(path: Path, cloud: Cloud) -> None:

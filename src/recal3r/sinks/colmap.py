@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from recal3r.errors import OutputError
 from recal3r.geometry.pose import apply, inverse, quaternion_from_rotation
 from recal3r.sinks.base import asked_for
+from recal3r.sinks.filters import Filter
 from recal3r.types import Camera, Image, Prediction
 
 PINHOLE = 1  # COLMAP's number for the model with fx, fy, cx, cy
@@ -71,9 +72,11 @@ class ColmapSink:
         binary: bool = True,
         points_per_frame: int = 200,
         least_confidence: float = 1.5,
+        keep: Filter | None = None,
         names: str = "{index:06d}.png",
         overwrite: bool = False,
     ) -> None:
+        self._keep = keep
         self._folder, self._binary, self._overwrite = Path(folder), binary, overwrite
         self._points_per_frame, self._least_confidence, self._names = points_per_frame, least_confidence, names
         self._points = 0
@@ -124,7 +127,10 @@ class ColmapSink:
         """Points of this frame; those that the frame before saw as well get a track of two."""
         points = asked_for(prediction.points_world, "points_world", self)
         confidence = asked_for(prediction.confidence_world, "confidence_world", self)
-        good = np.flatnonzero((confidence >= self._least_confidence).ravel() & np.isfinite(points).all(-1).ravel())
+        kept = (confidence >= self._least_confidence) & np.isfinite(points).all(-1)
+        if self._keep is not None:
+            kept &= self._keep(prediction, image)
+        good = np.flatnonzero(kept.ravel())
         count = min(self._points_per_frame, len(good))
         chosen = np.sort(np.random.default_rng(prediction.index).choice(good, count, replace=False))
         positions = points.reshape(-1, 3)[chosen].astype(np.float64)

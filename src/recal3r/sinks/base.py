@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
 from numpy.typing import NDArray
 
 from recal3r.errors import OutputError
-from recal3r.types import Array, Image, Prediction
+from recal3r.types import Array, Camera, Image, Prediction
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,11 @@ class Sink(Protocol):
     the files are byte for byte those of a run that was never interrupted.
     """
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """The outputs of the reconstructor that it works with. A class attribute where it is always the same."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
@@ -60,7 +66,7 @@ class Sink(Protocol):
         ...
 
     def mark(self) -> Mark:
-        """Where it stands, after what was written has safely reached the disk."""
+        """Where it stands, after what was written has safely reached the disk. What follows does not change it."""
         ...
 
     def resume(self, mark: Mark) -> None:
@@ -72,6 +78,7 @@ class Tee:
     """Several sinks as one. All are closed, in reverse order, even where one of them fails."""
 
     def __init__(self, *sinks: Sink) -> None:
+        self.needs = frozenset[str]().union(*(sink.needs for sink in sinks))
         self._sinks = sinks
         self._opened = ExitStack()
 
@@ -99,7 +106,14 @@ class Tee:
             sink.resume(mark.inside(str(place)))
 
 
-def asked_for(value: Array | None, output: str, sink: object) -> Array:
+def not_open(path: Path) -> OutputError:
+    return OutputError(f"{path} is not open; write inside a `with` block.")
+
+
+A = TypeVar("A", Array, Camera)
+
+
+def asked_for(value: A | None, output: str, sink: object) -> A:
     """The part of a prediction that a sink cannot do without."""
     if value is None:
         raise OutputError(

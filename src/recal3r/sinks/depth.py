@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -9,8 +10,8 @@ from typing import Self
 import numpy as np
 from PIL import Image as PillowImage
 
-from recal3r.errors import OutputError
-from recal3r.sinks.base import asked_for
+from recal3r.sinks.base import Mark, asked_for
+from recal3r.sinks.files import FrameFiles
 from recal3r.types import Image, Prediction
 
 MILLIMETRES = 1000.0
@@ -21,16 +22,14 @@ class DepthSink:
     """For frame 12: `000012.png` (uint16 millimetres, 0 where there is no depth or it is too far) and `000012.npz`
     (float32 depth, and confidence, NaN where it was not asked for)."""
 
+    needs = frozenset({"depth", "confidence_camera"})
+
     def __init__(self, folder: str | Path, *, png: bool = True, npz: bool = True, overwrite: bool = False) -> None:
-        self._folder, self._png, self._npz, self._overwrite = Path(folder), png, npz, overwrite
+        self._png, self._npz = png, npz
+        self._files = FrameFiles(Path(folder), overwrite=overwrite)
 
     def __enter__(self) -> Self:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(f"The folder {self._folder} cannot be made ({error.strerror}); name another.") from error
-        if not self._overwrite and any(self._folder.iterdir()):
-            raise OutputError(f"The folder {self._folder} is not empty; name a new one, or ask to overwrite.")
+        self._files.enter()
         return self
 
     def __exit__(
@@ -40,21 +39,21 @@ class DepthSink:
     def write(self, prediction: Prediction, image: Image | None = None) -> None:
         del image
         depth = asked_for(prediction.depth, "depth", self)
-        stem = self._folder / f"{prediction.index:06d}"
-        try:
-            if self._png:
-                unfinished = stem.with_suffix(".png.part")
-                PillowImage.fromarray(millimetres(depth)).save(unfinished, format="PNG")
-                unfinished.replace(stem.with_suffix(".png"))
-            if self._npz:
-                unfinished = stem.with_suffix(".npz.part")
-                confidence = prediction.confidence_camera
-                known = np.full(depth.shape, np.nan) if confidence is None else confidence
-                with unfinished.open("wb") as file:
-                    np.savez_compressed(file, depth=depth.astype(np.float32), confidence=known.astype(np.float32))
-                unfinished.replace(stem.with_suffix(".npz"))
-        except OSError as error:
-            raise OutputError(f"{stem}.* cannot be written ({error.strerror}); what came before it is kept.") from error
+        if self._png:
+            picture = BytesIO()
+            PillowImage.fromarray(millimetres(depth)).save(picture, format="PNG")
+            self._files.write(f"{prediction.index:06d}.png", picture.getbuffer())
+        if self._npz:
+            confidence, arrays = prediction.confidence_camera, BytesIO()
+            known = np.full(depth.shape, np.nan) if confidence is None else confidence
+            np.savez_compressed(arrays, depth=depth.astype(np.float32), confidence=known.astype(np.float32))
+            self._files.write(f"{prediction.index:06d}.npz", arrays.getbuffer())
+
+    def mark(self) -> Mark:
+        return self._files.mark()
+
+    def resume(self, mark: Mark) -> None:
+        self._files.resume(mark)
 
 
 def millimetres(

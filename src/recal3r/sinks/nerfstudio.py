@@ -8,13 +8,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
 import numpy as np
 
-from recal3r.errors import OutputError
+from recal3r.sinks.base import Mark, asked_for, not_open
+from recal3r.sinks.files import GrowingFile
 from recal3r.types import Camera, Image, Prediction
 
+_HEAD = b'{"camera_model": "OPENCV", "frames": ['
 _TAIL = b"\n]}\n"
 OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])  # camera axes: y up, looking along -z
 
@@ -22,20 +24,20 @@ OPENGL = np.diag([1.0, -1.0, -1.0, 1.0])  # camera axes: y up, looking along -z
 class NerfstudioSink:
     """The file is whole JSON after every frame: each is written over the closing brackets, which then follow anew."""
 
+    needs = frozenset({"pose", "camera"})
+
     def __init__(self, path: str | Path, *, names: str = "images/{index:06d}.png", overwrite: bool = False) -> None:
         self._path, self._names, self._overwrite = Path(path), names, overwrite
-        self._file: BinaryIO | None = None
-        self._empty = True
+        self._file: GrowingFile | None = None
+        self._mark: Mark | None = None
 
     def __enter__(self) -> Self:
-        try:
-            self._file = self._path.open("wb" if self._overwrite else "xb")
-        except FileExistsError as error:
-            raise OutputError(f"{self._path} exists already; name a new file, or ask to overwrite it.") from error
-        except OSError as error:
-            raise OutputError(f"{self._path} cannot be written ({error.strerror}); name another file.") from error
-        self._file.write(b'{"camera_model": "OPENCV", "frames": [' + _TAIL)
-        self._empty = True
+        if self._mark is None:
+            self._file = GrowingFile.begin(self._path, overwrite=self._overwrite)
+            self._file.append(_HEAD + _TAIL)
+        else:  # what came after the mark stands where the closing brackets were
+            self._file = GrowingFile.go_on(self._path, self._mark.numbers["length"])
+            self._file.write_at(self._file.length - len(_TAIL), _TAIL)
         return self
 
     def __exit__(
@@ -47,15 +49,22 @@ class NerfstudioSink:
 
     def write(self, prediction: Prediction, image: Image | None = None) -> None:
         del image
+        file = self._open()
+        camera = asked_for(prediction.camera, "camera", self)
+        entry = json.dumps(frame_entry(camera.original, self._names.format(index=prediction.index)))
+        end = file.length - len(_TAIL)
+        file.write_at(end, (b"\n" if end == len(_HEAD) else b",\n") + entry.encode() + _TAIL)
+
+    def mark(self) -> Mark:
+        return Mark({"length": self._open().sync()})
+
+    def resume(self, mark: Mark) -> None:
+        self._mark = mark
+
+    def _open(self) -> GrowingFile:
         if self._file is None:
-            raise OutputError(f"{self._path} is not open; write inside a `with` block.")
-        if prediction.camera is None:
-            raise OutputError("NerfstudioSink needs 'camera', which was not asked for; add it to outputs.")
-        entry = json.dumps(frame_entry(prediction.camera.original, self._names.format(index=prediction.index)))
-        self._file.seek(-len(_TAIL), 2)
-        self._file.write((b"\n" if self._empty else b",\n") + entry.encode() + _TAIL)
-        self._file.flush()
-        self._empty = False
+            raise not_open(self._path)
+        return self._file
 
 
 def frame_entry(camera: Camera, name: str) -> dict[str, object]:

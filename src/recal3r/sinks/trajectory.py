@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Self
 
-from recal3r.errors import OutputError
 from recal3r.geometry.pose import quaternion_from_rotation, xyzw_from_wxyz
-from recal3r.sinks.base import asked_for
+from recal3r.sinks.base import Mark, asked_for, not_open
+from recal3r.sinks.files import GrowingFile
 from recal3r.types import Array, Image, Prediction
 
 
@@ -26,17 +26,18 @@ def kitti_line(T_world_camera: Array) -> str:
 class _LineSink:
     """A text file that grows by a line a frame."""
 
+    needs = frozenset({"pose"})
+
     def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
         self._path, self._overwrite = Path(path), overwrite
-        self._file: TextIO | None = None
+        self._file: GrowingFile | None = None
+        self._mark: Mark | None = None
 
     def __enter__(self) -> Self:
-        try:
-            self._file = self._path.open("w" if self._overwrite else "x", encoding="utf-8", buffering=1)
-        except FileExistsError as error:
-            raise OutputError(f"{self._path} exists already; name a new file, or ask to overwrite it.") from error
-        except OSError as error:
-            raise OutputError(f"{self._path} cannot be written ({error.strerror}); name another file.") from error
+        if self._mark is None:
+            self._file = GrowingFile.begin(self._path, overwrite=self._overwrite)
+        else:
+            self._file = GrowingFile.go_on(self._path, self._mark.numbers["length"])
         return self
 
     def __exit__(
@@ -48,9 +49,18 @@ class _LineSink:
 
     def write(self, prediction: Prediction, image: Image | None = None) -> None:
         del image
+        self._open().append(f"{self._line(prediction)}\n".encode())
+
+    def mark(self) -> Mark:
+        return Mark({"length": self._open().sync()})
+
+    def resume(self, mark: Mark) -> None:
+        self._mark = mark
+
+    def _open(self) -> GrowingFile:
         if self._file is None:
-            raise OutputError(f"{self._path} is not open; write inside a `with` block.")
-        self._file.write(self._line(prediction) + "\n")
+            raise not_open(self._path)
+        return self._file
 
     def _line(self, prediction: Prediction) -> str:
         raise NotImplementedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recal3r.eval.bootstrap import bootstrap
@@ -78,3 +78,24 @@ def test_bootstrap() -> None:
     with_failures = bootstrap(np.array([1.0, np.nan, 3.0]))
     assert (with_failures.mean, with_failures.scenes, with_failures.of) == (2.0, 2, 3)
     assert np.isnan(bootstrap(np.array([np.nan])).mean)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10**6), st.integers(3, 40))
+def test_ate_and_rpe_equal_those_of_evo(seed: int, count: int) -> None:
+    metrics, trajectory = pytest.importorskip("evo.core.metrics"), pytest.importorskip("evo.core.trajectory")
+    estimate, truth = walk(seed, count), walk(seed + 1, count)
+    moved = trajectory.PosePath3D(poses_se3=list(estimate.copy()))
+    reference = trajectory.PosePath3D(poses_se3=list(truth))
+    moved.align(reference, correct_scale=True)
+
+    def rmse(metric: object) -> float:
+        metric.process_data((reference, moved))
+        return metric.get_statistic(metrics.StatisticsType.rmse)
+
+    relation = metrics.PoseRelation
+    step = {"delta": 1.0, "delta_unit": metrics.Unit.frames, "all_pairs": True}
+    assert ate(estimate, truth) == pytest.approx(rmse(metrics.APE(relation.translation_part)), abs=1e-6)
+    found = rpe(estimate, truth)
+    assert found[0] == pytest.approx(rmse(metrics.RPE(relation.translation_part, **step)), abs=1e-6)
+    assert found[1] == pytest.approx(rmse(metrics.RPE(relation.rotation_angle_deg, **step)), abs=1e-6)

@@ -65,6 +65,12 @@ class GrowingFile:
             raise OutputError(f"{self.path} cannot be written ({error.strerror}); what came before is kept.") from error
         self.length = max(self.length, position + len(piece))
 
+    def cut(self, length: int) -> None:
+        """Takes back what came after this length."""
+        if length < self.length:
+            self._file.truncate(length)
+            self.length = length
+
     def sync(self) -> int:
         """Its length, once all of it has reached the disk."""
         try:

@@ -4,7 +4,8 @@ from recal3r.sinks.base import Sink, Tee
 from recal3r.sinks.cloud import CloudSink
 from recal3r.sinks.colmap import ColmapSink
 from recal3r.sinks.depth import DepthSink
+from recal3r.sinks.gates import GatesSink
 from recal3r.sinks.nerfstudio import NerfstudioSink
 from recal3r.sinks.trajectory import KittiSink, TumSink
 
-__all__ = ["CloudSink", "ColmapSink", "DepthSink", "KittiSink", "NerfstudioSink", "Sink", "Tee", "TumSink"]
+__all__ = ["CloudSink", "ColmapSink", "DepthSink", "GatesSink", "KittiSink", "NerfstudioSink", "Sink", "Tee", "TumSink"]

@@ -166,7 +166,7 @@ def with_room(rows: NDArray[N], count: int) -> NDArray[N]:
 class Fusion:
     """Predictions into voxels: what `CloudSink` and `GlbSink` have in common."""
 
-    needs = frozenset({"points_world", "confidence_world"})
+    needs = frozenset({"camera", "points_world", "confidence_world"})  # the camera knows which pixel has which colour
 
     def __init__(self, edge: float, budget: int, least_confidence: float, keep: Filter | None) -> None:
         self.voxels = VoxelMap(edge, budget)

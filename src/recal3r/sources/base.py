@@ -35,6 +35,11 @@ class Source(Protocol):
         """How many frames there will be; None where nobody knows before the end."""
         ...
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether another reading gives the same frames. What is live is gone when it was read."""
+        ...
+
     def __iter__(self) -> Iterator[Frame]: ...
 
     def close(self) -> None:
@@ -50,6 +55,8 @@ class Source(Protocol):
 
 class Reader:
     """A source whose readings are generators: `_read` opens, yields, and closes in a `finally` or `with`."""
+
+    repeatable = True
 
     def __init__(self) -> None:
         self._readings: WeakSet[Generator[Frame]] = WeakSet()

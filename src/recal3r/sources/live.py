@@ -39,6 +39,8 @@ class Live(Reader):
     timeout_seconds: for how long nothing may arrive before that is an error.
     """
 
+    repeatable = False
+
     def __init__(
         self,
         address: str,

@@ -31,6 +31,7 @@ class Prefetch(Reader):
             raise SourceError(f"queue_size={queue_size} leaves no room for a frame; use 1 or more.")
         self.source = source
         self.queue_size = queue_size
+        self.repeatable = source.repeatable
 
     @property
     def description(self) -> str:

@@ -19,6 +19,8 @@ class RawPipe(Reader):
     pipe: where the bytes come from; standard input unless given. It is read from where it stands and not closed.
     """
 
+    repeatable = False
+
     def __init__(self, width: int, height: int, rate: float | None = None, pipe: BinaryIO | None = None) -> None:
         super().__init__()
         if width < 1 or height < 1 or (rate is not None and not 0 < rate < float("inf")):

@@ -23,6 +23,8 @@ class WatchedFolder(Reader):
     skip_broken: pictures that still do not decode at the end are counted in `skipped`; otherwise the first one raises.
     """
 
+    repeatable = False
+
     def __init__(
         self,
         folder: str | Path,

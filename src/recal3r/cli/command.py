@@ -1,7 +1,10 @@
 """A command is a frozen dataclass: its fields are its options, its docstring is its help, `run` does the work.
 
-A field without a default is a positional argument; one with a default is `--its-name`. `metadata={"help": ...}` says
-what it means. Types: str, int, float, bool, Path, Literal, tuples of these, and any of them or None.
+A field without a default is a positional argument; one with a default is `--its-name`. Its metadata may have
+    help     what it means
+    short    another name, such as "-o"; a field that has one and no default is an option that must be given
+    parse    what makes its value of a word, where the type does not say it; a Recal3rError of it is an error of usage
+Types: str, int, float, bool, Path, Literal, tuples of these, and any of them or None.
 """
 
 from __future__ import annotations
@@ -10,8 +13,10 @@ import argparse
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
+
+from recal3r.errors import Recal3rError
 
 
 class Command(Protocol):
@@ -42,20 +47,40 @@ def parse(program: str, commands: CommandSet, arguments: Sequence[str], about: s
 def add_options(parser: argparse.ArgumentParser, command: type[Command]) -> None:
     hints = typing.get_type_hints(command)
     for field in dataclasses.fields(command):
-        settings = _settings(hints[field.name])
+        parsed = field.metadata.get("parse")
+        settings: dict[str, Any] = {"type": _explained(parsed)} if parsed else _settings(hints[field.name])
         settings["help"] = str(field.metadata.get("help", ""))
-        default = _default(field)
-        if default is dataclasses.MISSING:
-            parser.add_argument(field.name, **settings)
-        else:
+        default, short = _default(field), field.metadata.get("short")
+        names = [*([short] if short else []), f"--{field.name.replace('_', '-')}"]
+        if default is not dataclasses.MISSING:
             if default not in (None, False, ()):
-                settings["help"] += f" (default: {default})"
-            parser.add_argument(f"--{field.name.replace('_', '-')}", dest=field.name, default=default, **settings)
+                settings["help"] += f" (default: {_shown(default)})"
+            parser.add_argument(*names, dest=field.name, default=default, **settings)
+        elif short:
+            parser.add_argument(*names, dest=field.name, required=True, **settings)
+        else:
+            parser.add_argument(field.name, **settings)
 
 
 def from_options(command: type[Command], options: Mapping[str, Any]) -> Command:
     values = {field.name: options[field.name] for field in dataclasses.fields(command)}
     return command(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})  # pyright: ignore[reportUnknownArgumentType]  # argparse's values have no types
+
+
+def _explained(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Says argparse what was wrong with a word."""
+
+    def parsed(word: str) -> Any:
+        try:
+            return parse(word)
+        except Recal3rError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return parsed
+
+
+def _shown(default: Any) -> str:
+    return ",".join(map(str, default)) if isinstance(default, tuple) else str(default)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]  # of anything
 
 
 def _settings(hint: Any) -> dict[str, Any]:

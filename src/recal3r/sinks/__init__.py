@@ -5,7 +5,19 @@ from recal3r.sinks.cloud import CloudSink
 from recal3r.sinks.colmap import ColmapSink
 from recal3r.sinks.depth import DepthSink
 from recal3r.sinks.gates import GatesSink
+from recal3r.sinks.glb import GlbSink
 from recal3r.sinks.nerfstudio import NerfstudioSink
 from recal3r.sinks.trajectory import KittiSink, TumSink
 
-__all__ = ["CloudSink", "ColmapSink", "DepthSink", "GatesSink", "KittiSink", "NerfstudioSink", "Sink", "Tee", "TumSink"]
+__all__ = [
+    "CloudSink",
+    "ColmapSink",
+    "DepthSink",
+    "GatesSink",
+    "GlbSink",
+    "KittiSink",
+    "NerfstudioSink",
+    "Sink",
+    "Tee",
+    "TumSink",
+]

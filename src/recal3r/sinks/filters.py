@@ -141,15 +141,20 @@ class NoEdges(_Combinable):
 class NoSky(_Combinable):
     """Drops the sky, found without a network: a heuristic for pictures taken upright, in the open.
 
-    A pixel may be sky where the picture is (a) smooth: it changes by at most `texture` of full brightness to the pixel
-    below and to the right; (b) bright, at least `bright`, or at least as blue as it is red and green, and not dark;
-    and (c) where the prediction is far (deeper than the frame's median) or unsure (less confident than the median).
+    A pixel may be sky where all of this holds: (a) the picture is smooth, changing by at most `texture` of full
+    brightness to the pixels below and to the right; (b) it is as bright as clouds, with its darkest channel at `bright`
+    or more, or blue: blue over green over red, and not dark; (c) the prediction is far, at least `far` times the depth
+    that a quarter of the frame is nearer than, or unsure, with a confidence below `unsure`, or no finite depth at all.
     Sky is what of these hangs together with the upper border, if that is at least `least` of the picture.
-    White ceilings that are far away can pass for sky: leave the filter out indoors.
+
+    What it takes for sky without being it: white walls and ceilings far down a hall, water up to the upper border seen
+    from above. What it leaves: branches against the sky, dark clouds, sunsets.
     """
 
     texture: float = 0.06
-    bright: float = 0.75
+    bright: float = 0.7
+    far: float = 3.0
+    unsure: float = 1.5
     least: float = 0.01
 
     @property
@@ -162,13 +167,22 @@ class NoSky(_Combinable):
         if image is None:
             raise OutputError("NoSky looks at the picture, which was not given; write(prediction, image).")
         colours = colours_of(image, prediction, depth.shape) / 255.0
-        red, green, blue = np.moveaxis(colours, -1, 0)
-        brightness = colours.max(-1)
-        smooth = _steps(colours) <= self.texture
-        coloured = (brightness >= self.bright) | ((blue >= np.maximum(red, green)) & (brightness >= 0.3))
-        remote = ~(depth <= np.nanmedian(depth)) | (confidence < np.median(confidence))
-        sky = connected_to_top(smooth & coloured & remote)
+        sky = connected_to_top(self._smooth(colours) & self._coloured(colours) & self._remote(depth, confidence))
         return ~sky if sky.mean() >= self.least else np.ones_like(sky)
+
+    def _smooth(self, colours: Array) -> Mask:
+        down = np.abs(np.diff(colours, axis=0, append=colours[-1:])).max(-1)
+        right = np.abs(np.diff(colours, axis=1, append=colours[:, -1:])).max(-1)
+        return np.maximum(down, right) <= self.texture
+
+    def _coloured(self, colours: Array) -> Mask:
+        red, green, blue = np.moveaxis(colours, -1, 0)
+        return (colours.min(-1) >= self.bright) | ((blue >= green) & (green >= red) & (blue >= 0.35))
+
+    def _remote(self, depth: Array, confidence: Array) -> Mask:
+        there = np.isfinite(depth)
+        near = np.quantile(depth[there], 0.25) if there.any() else 0.0
+        return ~there | (depth >= self.far * near) | (confidence < self.unsure)
 
 
 def colours_of(image: Image | None, prediction: Prediction, shape: tuple[int, ...]) -> Image:
@@ -218,13 +232,6 @@ def _widened(mask: Mask) -> Mask:
     """By a pixel to each side of its row."""
     padded = np.pad(mask, ((0, 0), (1, 1)))
     return padded[:, :-2] | mask | padded[:, 2:]
-
-
-def _steps(colours: Array) -> Array:  # [H, W]
-    """How much a picture changes from each pixel to the next, below and to the right."""
-    down = np.abs(np.diff(colours, axis=0, append=colours[-1:])).max(-1)
-    right = np.abs(np.diff(colours, axis=1, append=colours[:, -1:])).max(-1)
-    return np.maximum(down, right)
 
 
 def _output(prediction: Prediction, name: str, asks: object) -> Array:

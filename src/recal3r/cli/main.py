@@ -29,6 +29,7 @@ ENTRIES = (
     Entry(
         "demo", "recal3r.cli.demo", "Walk through a made-up room and reconstruct it: needs nothing but this package."
     ),
+    Entry("run", "recal3r.cli.run", "Reconstruct a video, pictures or a live stream into files that others read."),
     Entry("train", "recal3r.cli.train", "Train a network of our own on procedural rooms."),
     Entry("study", "recal3r.cli.study", "Compare rules, ablations and controls on long walks whose truth is known."),
     Entry("view", "recal3r.cli.view", "Look at a run in the browser, afterwards or while it is made."),
@@ -42,12 +43,18 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _run(arguments)
     except Recal3rError as error:
-        print(f"recal3r: {error}", file=sys.stderr)
+        _tell(str(error), error)
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        _tell("interrupted", interrupt)
         return _INTERRUPTED
     except SystemExit as end:  # how argparse ends after --help, or after arguments that make no sense
         return end.code if isinstance(end.code, int) else _USAGE
+
+
+def _tell(sentence: str, error: BaseException) -> None:
+    """What ended a command, and what whoever passed it on has noted."""
+    print(f"recal3r: {sentence}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from recal3r.model.attention import KeysValues, attend
-from recal3r.model.probe import FusedProbe, PlainProbe, Stat, entropy_by_moments, entropy_by_tiles
+from recal3r.model.moments import by_moments
+from recal3r.model.probe import FusedProbe, PlainProbe, Stat
+from recal3r.model.tiles import by_tiles
 
 EVERYTHING = frozenset(Stat)
 SIZES = [(1, 1), (1, 7), (63, 1), (7, 63), (48, 12), (100, 1000), (768, 33)]
@@ -77,11 +79,26 @@ def test_equal_where_one_token_takes_all(taker: int, logit: float) -> None:
 
 @pytest.mark.parametrize("sharpness", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize(("tokens", "patches"), SIZES)
-def test_the_two_ways_to_the_entropy_agree(tokens: int, patches: int, sharpness: float) -> None:
+def test_the_two_ways_of_measuring_agree(tokens: int, patches: int, sharpness: float) -> None:
     """The one for accelerators runs here too."""
     queries, seen, _ = layer(tokens, patches, sharpness=sharpness)
-    for by_tiles, by_moments in zip(entropy_by_tiles(queries, seen), entropy_by_moments(queries, seen), strict=True):
-        torch.testing.assert_close(by_tiles, by_moments, atol=1e-5, rtol=1e-5)
+    says = torch.randn(queries.shape, generator=torch.Generator().manual_seed(9))
+    for tiles, moments in zip(by_tiles(queries, seen, says), by_moments(queries, seen, says), strict=True):
+        torch.testing.assert_close(tiles, moments, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sharpness", [1.0, 30.0], ids=["shared", "careful"])
+def test_both_ways_through_the_tiles_are_the_definition(sharpness: float) -> None:
+    """Logits beyond what one exponential can share are measured the careful way, to the same digits."""
+    queries, seen, _ = layer(40, 30, sharpness=sharpness, dtype=torch.float64)
+    says = torch.randn(queries.shape, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    logits = queries @ seen.keys[:, :, 1:].transpose(-1, -2) * 24**-0.5
+    assert (logits.amax() > 100) == (sharpness > 1)
+    found = by_tiles(queries, seen, says)
+    torch.testing.assert_close(found.predicted, logits.softmax(-2).transpose(-1, -2) @ says)
+    log_p = logits.log_softmax(-1)
+    torch.testing.assert_close(found.entropy, -(log_p.exp() * log_p).sum(-1))
+    torch.testing.assert_close(found.out, attend(queries, seen))
 
 
 def test_entropy_is_that_of_a_hand_made_case() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -36,7 +35,8 @@ class ResidualUnit(nn.Module):
         self.conv2 = conv3(FUSED_WIDTH, FUSED_WIDTH)
 
     def forward(self, x: Tensor) -> Tensor:
-        return x + self.conv2(functional.relu(self.conv1(functional.relu(x))))
+        inner: Tensor = self.conv2(functional.relu_(self.conv1(functional.relu(x))))
+        return inner.add_(x)  # in place: maps of this size cost more to allocate than to add
 
 
 class Fusion(nn.Module):
@@ -50,7 +50,7 @@ class Fusion(nn.Module):
 
     def forward(self, x: Tensor, finer: Tensor | None) -> Tensor:  # [B, F, h, w] -> [B, F, 2h, 2w]
         if finer is not None:
-            x = x + self.skip(finer)
+            x = self.skip(finer).add_(x)
         return self.out(doubled(self.merge(x)))
 
 
@@ -87,4 +87,4 @@ class DptHead(nn.Module):
             x = self.fusion[level](x, maps[level])
 
         widen, refine, project = self.head
-        return project(torch.relu(refine(doubled(widen(x)))))
+        return project(functional.relu_(refine(doubled(widen(x)))))

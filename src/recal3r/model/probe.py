@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from recal3r.model.attention import Attend, KeysValues, attend, attend_with_logsumexp, merge_heads, split_heads
-
-TILE_ELEMENTS = 2**20
-"""How many logits may exist at once: 4 MB in float32, whatever the size of network and picture."""
+from recal3r.model.attention import Attend, KeysValues, attend, merge_heads, split_heads
+from recal3r.model.moments import Measured, by_moments
+from recal3r.model.tiles import by_tiles
 
 
 class Stat(enum.Enum):
@@ -133,14 +132,15 @@ class FusedProbe:
             if Stat.MEAN_LOGIT_MAP in self.needs:  # Σ_h Q_h K_hᵀ = Q Kᵀ with heads concatenated
                 product = merge_heads(queries) @ merge_heads(keys).transpose(-2, -1)
                 sums.add(Stat.MEAN_LOGIT_MAP, _accumulate(product) * (scale / queries.shape[1]))
-            if Stat.RESIDUAL in self.needs:  # one more attention, with the roles of state and image swapped
-                predicted = attend(keys[:, :, 1:], KeysValues(queries, _in_heads_of(queries, state_values)))
-                sums.residual.append(_energies(values[:, :, 1:], predicted))
-            if Stat.ENTROPY not in self.needs:
+            if not {Stat.RESIDUAL, Stat.ENTROPY} & self.needs:
                 return attend(queries, seen)
-            out, entropy = attend_with_entropy(queries, seen)
-            sums.add(Stat.ENTROPY, entropy.mean(1) / _log_patches(keys))
-            return out
+            says = _in_heads_of(queries, state_values) if Stat.RESIDUAL in self.needs else None
+            measured = _method(queries)(queries, seen, says)
+            if measured.predicted is not None:
+                sums.residual.append(_energies(values[:, :, 1:], measured.predicted))
+            if Stat.ENTROPY in self.needs:
+                sums.add(Stat.ENTROPY, measured.entropy.mean(1) / _log_patches(keys))
+            return measured.out
 
         return attend_and_measure
 
@@ -148,64 +148,6 @@ class FusedProbe:
         return self.sums.result()
 
 
-def attend_with_entropy(queries: Tensor, seen: KeysValues) -> tuple[Tensor, Tensor]:
-    """Attention over pose token and patches [B, H, N, d], and its entropy over the patches alone [B, H, N].
-
-    With Z = Σ_{j≥1} exp a_j, the pose token joins the patches' attention by its share of the whole:
-
-        out = (1 - p_0) E[v] + p_0 v_0,   p_0 = σ(a_0 - log Z)                                                    (1)
-
-    which is a sum of positive terms and keeps its digits even where one token takes all (taking the pose token *out*
-    of a softmax over everything does not).
-    """
-    return (entropy_by_tiles if queries.device.type == "cpu" else entropy_by_moments)(queries, seen)
-
-
-def entropy_by_tiles(queries: Tensor, seen: KeysValues) -> tuple[Tensor, Tensor]:
-    """(1) from a few heads' logits at a time, small enough to stay in the cache and gone at once.
-
-    On a CPU this takes half the time of `entropy_by_moments`, and no logit is too large for it.
-    """
-    keys, values = seen
-    scale = queries.shape[-1] ** -0.5
-    tile = max(1, TILE_ELEMENTS // (queries.shape[2] * keys.shape[2]))
-    q_tiles, k_tiles, v_tiles = (torch.split(x.flatten(0, 1), tile) for x in (queries, keys, values))
-    outs: list[Tensor] = []
-    entropies: list[Tensor] = []
-    for q, k, v in zip(q_tiles, k_tiles, v_tiles, strict=True):
-        logits = (_accumulate(q) * scale) @ _accumulate(k).transpose(-2, -1)  # a [tile, N, 1 + P]
-        pose_logit, patch_logits = logits[..., :1], logits[..., 1:]
-        peak = patch_logits.amax(-1, keepdim=True)
-        patch_logits = patch_logits - peak
-        weights = patch_logits.exp()
-        total = weights.sum(-1, keepdim=True)
-        # H = -Σ_j p_j log p_j with log p_j = a_j - peak - log total
-        entropies.append(total[..., 0].log() - (weights * patch_logits).sum(-1) / total[..., 0])
-        expected_value = (weights.to(v.dtype) @ v[:, 1:]) / total.to(v.dtype)
-        share = (pose_logit - peak - total.log()).sigmoid().to(v.dtype)
-        outs.append(torch.lerp(expected_value, v[:, :1], share))  # (1)
-    return torch.cat(outs).view_as(queries), torch.cat(entropies).view(queries.shape[:3])
-
-
-def entropy_by_moments(queries: Tensor, seen: KeysValues) -> tuple[Tensor, Tensor]:
-    """(1) from one fused call over the patches, which gives log Z, E[k] and E[v]:
-
-        H = log Z - Σ_j p_j a_j = log Z - scale · q · E[k]                                                        (2)
-
-    No logit depends on the origin of the keys but by a constant per query, which leaves (1) and (2) alone; centred
-    keys make the two terms of (2) small. Their difference is exact to the rounding of the largest logit.
-    """
-    keys, values = seen
-    scale = queries.shape[-1] ** -0.5
-    centred = keys - keys[:, :, 1:].mean(2, keepdim=True)
-    # One tensor serves as keys and as values: beside zeros in the query, the value half of a key does not count.
-    both = torch.cat((centred[:, :, 1:], values[:, :, 1:]), dim=-1)  # [B, H, P, 2d]
-    padded = torch.cat((queries, torch.zeros_like(queries)), dim=-1)
-    expected, log_z = attend_with_logsumexp(padded, KeysValues(both, both), scale)
-    expected_key, expected_value = expected.chunk(2, dim=-1)
-
-    wide = _accumulate(queries) * scale
-    entropy = log_z - (wide * _accumulate(expected_key)).sum(-1)  # (2)
-    pose_logit = (wide * _accumulate(centred[:, :, :1])).sum(-1)
-    share = (pose_logit - log_z).sigmoid().to(values.dtype)[..., None]
-    return torch.lerp(expected_value, values[:, :, :1], share), entropy.clamp_min(0)  # (1)
+def _method(queries: Tensor) -> Callable[[Tensor, KeysValues, Tensor | None], Measured]:
+    """A CPU's caches want tiles. Elsewhere, and in a compiled step, the host must not look at numbers."""
+    return by_tiles if queries.device.type == "cpu" and not torch.compiler.is_compiling() else by_moments

@@ -64,7 +64,7 @@ class Study:
             parts += [paired(table, METRICS[0], length, _AGAINST) + "\n" for length in lengths]
         (self.output / "study.md").write_text("\n".join(parts))
         write_csv(self.output / "study.csv", table)
-        shown = [name for name in table if not name.startswith(("recal3r:", "constant")) or name == "constant(0.1)"]
+        shown = [name for name in table if not name.startswith(("recal3r ", "constant")) or name == "constant(0.1)"]
         curves(self.output / "study", {n: table[n] for n in shown}, METRICS[:3], shown)
 
 

@@ -120,7 +120,7 @@ class ScaleAndShift:
         shift = self._shift(pairs, scale)
 
         def terms(p: Depth, g: Depth) -> tuple[Depth, ...]:
-            sign = np.sign(scale * p + shift - g)
+            sign = np.sign(shift - (g - scale * p))  # rounded as the median was: 0 on the line
             return p * sign, sign, p * (sign == 0), (sign == 0).astype(np.float64)
 
         slope, signs, on_line, count = _sums(pairs, terms)

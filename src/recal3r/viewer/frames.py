@@ -18,6 +18,9 @@ LIVE_BUDGET = 400  # frames of a stream that are held in memory
 class Frames(Protocol):
     """Frames come, and some may go again. Asked from several threads."""
 
+    epoch: int
+    """Another number, from `indices` on, when what is there is another run than before."""
+
     def indices(self) -> list[int]:
         """Those that are there now, in order."""
         ...
@@ -45,6 +48,8 @@ class FolderFrames:
         self._files: dict[int, Path] = {}
         self._read: OrderedDict[int, ViewFrame] = OrderedDict()
         self._lock = Lock()
+        self.epoch = 0
+        self._first_written = 0  # nanoseconds
         if not self.indices() and self._is_complete():
             raise OutputError(
                 f"{run} is a finished run without frames to look at; run again with frames among what is written."
@@ -52,8 +57,13 @@ class FolderFrames:
 
     def indices(self) -> list[int]:
         files = frame_files(self._folder)
+        first_written = _when_written(next(iter(files.values()))) if files else 0
         with self._lock:
             self._files = files
+            if first_written and self._first_written not in (0, first_written):
+                self.epoch += 1  # a run that begins anew writes its first frame anew; one that goes on does not
+                self._read.clear()
+            self._first_written = first_written or self._first_written
         return list(files)
 
     def frame(self, index: int) -> ViewFrame | None:
@@ -87,8 +97,17 @@ class FolderFrames:
             return False
 
 
+def _when_written(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:  # gone since the folder was listed
+        return 0
+
+
 class LiveFrames:
     """Every k-th frame of a stream, in memory, k doubling as the stream gets longer. Changes with every `add`."""
+
+    epoch = 0
 
     def __init__(self, budget: int = LIVE_BUDGET) -> None:
         self._every = EveryKth(budget)

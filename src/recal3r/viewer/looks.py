@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recal3r.sinks.palette import shade
 from recal3r.types import Image
 from recal3r.viewer.points import Points
 
@@ -22,8 +23,7 @@ BUDGET = 1_000_000
 UNKNOWN = (120, 120, 120)
 _SAMPLE = 100_000  # points that a range is taken from
 
-# Anchors of two colour maps, dark to bright and cold to warm; between them, straight lines.
-_SEQUENTIAL = ((68, 1, 84), (59, 82, 139), (33, 145, 140), (94, 201, 98), (253, 231, 37))
+# From cold to warm; between these, straight lines.
 _WARM = (
     (48, 18, 59),
     (70, 107, 227),
@@ -143,7 +143,7 @@ def _gradient(anchors: tuple[tuple[int, int, int], ...]) -> Image:
     return np.rint((1 - share) * table[before] + share * table[before + 1]).astype(np.uint8)
 
 
-SEQUENTIAL, WARM = _gradient(_SEQUENTIAL), _gradient(_WARM)
+SEQUENTIAL, WARM = shade(np.linspace(0, 1, 256)), _gradient(_WARM)
 _COLOURINGS: MappingProxyType[str, Callable[[Points], tuple[NDArray[np.floating], Legend]]] = MappingProxyType(
     {"depth": _depth, "confidence": _confidence, "time": _time, "reliability": _reliability}
 )

@@ -12,7 +12,9 @@ import viser
 from recal3r.types import Image
 from recal3r.viewer.looks import COLOURINGS, Legend, colour_bar
 
+THOUSAND = 1000  # points: the unit of the budget
 WHOLE, UNTIL_NOW, ONLY_NOW = "whole run", "until now", "this frame"
+_WIDTH, _ROOM = 300, 280  # pixels: of the panel, and of a picture in it
 _BLANK = np.full((3, 4, 3), 235, np.uint8)
 _MOST_CONFIDENT = 1.1  # the upper end of the slider until frames say otherwise
 
@@ -33,7 +35,7 @@ class Panel:
     """The handles of all controls, and what they say now."""
 
     def __init__(self, server: viser.ViserServer, actions: Actions, title: str, budget: int) -> None:
-        gui = server.gui
+        gui, most = server.gui, max(10, round(budget / THOUSAND))
         gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(30, 90, 160))
         gui.set_panel_label(title)
         self.status = gui.add_markdown("waiting for the first frame")
@@ -48,7 +50,7 @@ class Panel:
             self.extent = gui.add_dropdown("show", (WHOLE, UNTIL_NOW, ONLY_NOW))
             self.confidence = gui.add_slider("least conf.", 1.0, _MOST_CONFIDENT, 0.1, 1.0)
             self.size = gui.add_slider("point size", 0.2, 5.0, 0.1, 1.0)
-            self.budget = gui.add_slider("budget", 10_000, max(5_000_000, budget), 10_000, budget)
+            self.budget = gui.add_slider("budget (k)", 10, max(5000, most), 10, most)
             self.cameras = gui.add_checkbox("cameras", True)
         with gui.add_folder("Export"):
             self._screenshot = gui.add_button("Screenshot", icon=viser.Icon.CAMERA)
@@ -59,7 +61,7 @@ class Panel:
             self.picture = gui.add_image(_BLANK, label="picture", format="png")
             self.depth = gui.add_image(_BLANK, label="depth (near is warm)", format="png")
         beside.dock_left()
-        beside.set_width(300)
+        beside.set_width(_WIDTH)
         gui.main_panel.dock_right()
         self.playing = False
         self._connect(actions)
@@ -99,8 +101,8 @@ class Panel:
 
     def show_frame(self, caption: str, picture: Image, depth: Image) -> None:
         self.caption.content = caption
-        self.picture.image = picture
-        self.depth.image = depth
+        self.picture.image = _enlarged(picture)
+        self.depth.image = _enlarged(depth)
 
     def show_legend(self, colouring: str, legend: Legend | None) -> None:
         if legend is not None:
@@ -111,6 +113,12 @@ class Panel:
     def tell(self, text: str) -> None:
         if self.status.content != text:
             self.status.content = text
+
+
+def _enlarged(picture: Image) -> Image:
+    """Small pictures as large as the panel has room for; large ones are shrunk by the page."""
+    times = max(1, _ROOM // picture.shape[1])
+    return picture.repeat(times, axis=0).repeat(times, axis=1)
 
 
 def notify(

@@ -6,7 +6,8 @@ keeps it for pages that open later, as for a page that is slow to take it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Sequence
+from threading import Lock
 
 import numpy as np
 import viser
@@ -24,11 +25,14 @@ _NOW = (255, 120, 20)
 
 
 class Scene:
-    """Holds the handles of what is drawn. One thread draws the cloud and the way, another where the camera is now."""
+    """Holds the handles of what is drawn. One thread draws the cloud and the way, another where the camera is now;
+    people change sizes and hide cameras at any time."""
 
     def __init__(self, server: viser.ViserServer) -> None:
         self._server = server
-        self._pieces: list[viser.PointCloudHandle] = []
+        self._clouds: list[viser.PointCloudHandle] = []
+        self._lock = Lock()
+        self._cameras = server.scene.add_frame("/cameras", show_axes=False)  # what all frusta are hidden with
         self._frusta: dict[int, viser.CameraFrustumHandle] = {}
         self.scale = 1.0  # metres: the depth of what the first frame shows, in the middle
         self.pixel = 0.01  # metres: the width of a pixel there
@@ -47,32 +51,34 @@ class Scene:
 
     def draw_cloud(self, shown: Shown, point_size: float, *, anew: bool) -> Generator[int]:
         """Piece by piece, coarse to fine; yields how many points are there. `anew`: what was there goes first."""
+        pieces = _pieces(len(shown.points))
         if anew:
-            self._shorten(1)
-        cuts = range(FIRST_PIECE, len(shown.points), PIECE)
-        for place, (start, end) in enumerate(zip((0, *cuts), (*cuts, len(shown.points)), strict=True)):
-            handle = self._server.scene.add_point_cloud(
-                f"/cloud/{place}",
-                points=shown.points["position"][start:end],
-                colors=shown.colours[start:end],
-                point_size=point_size * self.pixel,
-                point_shape="square",
-                point_shading="flat",
-                precision="float32",
-            )
-            self._pieces[place : place + 1] = [handle]
+            self._shorten(min(1, len(pieces)))
+        for place, (start, end) in enumerate(pieces):
+            with self._lock:
+                handle = self._server.scene.add_point_cloud(
+                    f"/cloud/{place}",
+                    points=shown.points["position"][start:end],
+                    colors=shown.colours[start:end],
+                    point_size=point_size * self.pixel,
+                    point_shape="square",
+                    point_shading="flat",
+                    precision="float32",
+                )
+                self._clouds[place : place + 1] = [handle]
             yield end
-        self._shorten(max(1, len(cuts) + 1))
+        self._shorten(len(pieces))
 
     def resize_points(self, point_size: float) -> None:
-        for piece in self._pieces:
-            piece.point_size = point_size * self.pixel
+        with self._lock:
+            for cloud in self._clouds:
+                cloud.point_size = point_size * self.pixel
 
-    def draw_path(self, poses: Mapping[int, Array]) -> None:
+    def draw_path(self, poses: Sequence[Array]) -> None:
         """A line through all places of the camera, from dark to bright."""
         if len(poses) < 2:
             return
-        places = np.stack([T_world_camera[:3, 3] for T_world_camera in poses.values()])
+        places = np.stack([T_world_camera[:3, 3] for T_world_camera in poses])
         colours = SEQUENTIAL[np.linspace(0, 255, len(places)).astype(int)]
         self._server.scene.add_line_segments(
             "/path",
@@ -82,30 +88,28 @@ class Scene:
             thickness_units="screen",
         )
 
-    def wanted_frusta(self, indices: list[int]) -> list[int]:
-        """At most `FRUSTA` of the frames, the same ones however many come, until there are twice as many."""
+    def missing_frusta(self, indices: list[int]) -> list[int]:
+        """Which of the frames' cameras are still to be drawn, when those that are too many have been taken away.
+
+        At most `FRUSTA` are shown: every k-th, k doubling, so that those that are there mostly stay.
+        """
         step = 1
         while len(indices) / step > FRUSTA:
             step *= 2
-        return indices[::step]
-
-    def draw_frusta(self, frames: list[ViewFrame], *, visible: bool) -> None:
-        wanted = {frame.index: frame for frame in frames}
-        for index in [index for index in self._frusta if index not in wanted]:
+        wanted = indices[::step]
+        for index in self._frusta.keys() - set(wanted):
             self._frusta.pop(index).remove()
-        for index, frame in wanted.items():
-            if index not in self._frusta:
-                handle = self._frustum(f"/cameras/{index}", frame, 0.06, (90, 90, 90), _small(frame.picture))
-                handle.visible = visible
-                self._frusta[index] = handle
+        return [index for index in wanted if index not in self._frusta]
+
+    def draw_frustum(self, frame: ViewFrame) -> None:
+        name = f"/cameras/{frame.index}"
+        self._frusta[frame.index] = self._frustum(name, frame, 0.06, (90, 90, 90), _small(frame.picture))
+
+    def forget_frusta(self) -> None:
+        self.missing_frusta([])
 
     def show_frusta(self, visible: bool) -> None:
-        for frustum in self._frusta.values():
-            frustum.visible = visible
-
-    @property
-    def frusta(self) -> frozenset[int]:
-        return frozenset(self._frusta)
+        self._cameras.visible = visible
 
     def draw_now(self, frame: ViewFrame) -> None:
         self._frustum("/now", frame, 0.14, _NOW, frame.picture)
@@ -141,9 +145,16 @@ class Scene:
         )
 
     def _shorten(self, pieces: int) -> None:
-        for piece in self._pieces[pieces:]:
-            piece.remove()
-        del self._pieces[pieces:]
+        with self._lock:
+            for cloud in self._clouds[pieces:]:
+                cloud.remove()
+            del self._clouds[pieces:]
+
+
+def _pieces(points: int) -> list[tuple[int, int]]:
+    """The first piece small, to be there at once. A page that is sent no points at all complains."""
+    cuts = [*range(FIRST_PIECE, points, PIECE)]
+    return list(zip((0, *cuts), (*cuts, points), strict=True)) if points else []
 
 
 def _small(picture: Image) -> Image:

@@ -28,7 +28,7 @@ from recal3r.types import Array
 from recal3r.viewer.frames import Frames
 from recal3r.viewer.gate import CLIENTS
 from recal3r.viewer.looks import BUDGET, Look, Shown, depth_picture, show
-from recal3r.viewer.panel import ONLY_NOW, UNTIL_NOW, WHOLE, Actions, Panel, notify
+from recal3r.viewer.panel import ONLY_NOW, THOUSAND, UNTIL_NOW, WHOLE, Actions, Panel, notify
 from recal3r.viewer.points import CAPACITY, Cloud, points_of
 from recal3r.viewer.scene import FIRST_PIECE, Scene
 from recal3r.viewer.server import HOST, PORT, WebServer
@@ -78,6 +78,7 @@ class Viewer:
         self._indices: list[int] = []
         self._poses: dict[int, Array] = {}
         self._knows_reliability = False
+        self._way_epoch = frames.epoch
         self._stopped, self._moved = threading.Event(), threading.Event()
         self._redraw, self._looked = threading.Event(), threading.Event()
         self._failure: BaseException | None = None
@@ -117,6 +118,10 @@ class Viewer:
         """How many people have the page open."""
         return self._server.watching
 
+    def clients(self) -> list[viser.ClientHandle]:
+        """The pages that are open."""
+        return list(self._server.viser.get_clients().values())
+
     def _stop(self) -> None:
         self._stopped.set()
         self._redraw.set()
@@ -135,10 +140,13 @@ class Viewer:
 
     def _load(self) -> None:
         """Frames as they come, into a cloud that is put in order now and then: a third of the time at most."""
-        seen: set[int] = set()
-        next_order = 0.0
+        seen = set[int]()
+        epoch, next_order = self._frames.epoch, 0.0
         while not self._stopped.is_set():
             self._indices = self._frames.indices()
+            if self._frames.epoch != epoch:
+                epoch, seen = self._frames.epoch, set[int]()
+                self._forget()
             seen.intersection_update(self._indices)
             self._poses = {index: pose for index, pose in self._poses.items() if index in seen}
             for index in [index for index in self._indices if index not in seen]:
@@ -152,6 +160,13 @@ class Viewer:
                 next_order = self._order()
             self._tell()
             self._stopped.wait(_POLL)
+
+    def _forget(self) -> None:
+        """Another run has taken the place of the one that was shown."""
+        self.cloud = Cloud(self.cloud.capacity)
+        self._poses, self.unreadable, self.index = {}, {}, None
+        self._knows_reliability = False
+        self._look_anew()
 
     def _take(self, index: int) -> None:
         try:
@@ -185,22 +200,26 @@ class Viewer:
             anew = self._looked.is_set()
             self._looked.clear()
             shown = show(self.cloud.points, self._look())
-            self.shown, self.sent = shown, 0 if anew else self.sent
+            self.shown, self.sent = shown, 0 if anew else min(self.sent, len(shown.points))
             self._panel.show_legend(self._panel.colouring.value, shown.legend)
             for sent in self._scene.draw_cloud(shown, self._panel.size.value, anew=anew):
                 self.sent = sent
                 self._tell()
                 if anew and self._looked.wait(_REST if sent <= FIRST_PIECE else 0):
                     break
+            self._tell()
             if not anew:
                 self._draw_way()
 
     def _draw_way(self) -> None:
+        if self._frames.epoch != self._way_epoch:
+            self._way_epoch = self._frames.epoch
+            self._scene.forget_frusta()
         poses = self._poses
-        self._scene.draw_path({index: poses[index] for index in sorted(poses)})
-        wanted = self._scene.wanted_frusta(sorted(poses))
-        frames = [frame for frame in map(self._readable, wanted) if frame is not None]
-        self._scene.draw_frusta(frames, visible=self._panel.cameras.value)
+        self._scene.draw_path([poses[index] for index in sorted(poses)])
+        for frame in map(self._readable, self._scene.missing_frusta(sorted(poses))):
+            if frame is not None:
+                self._scene.draw_frustum(frame)
 
     def _look(self) -> Look:
         panel, now = self._panel, self.index or 0
@@ -208,9 +227,9 @@ class Viewer:
         colouring = panel.colouring.value
         if colouring == "reliability" and self._poses and not self._knows_reliability:
             panel.colouring.value = colouring = "picture"
-            for client in self._server.viser.get_clients().values():
+            for client in self.clients():
                 notify(client, "No reliability", _NO_RELIABILITY)
-        return Look(colouring, panel.confidence.value, first, last, int(panel.budget.value))
+        return Look(colouring, panel.confidence.value, first, last, int(panel.budget.value) * THOUSAND)
 
     def _look_anew(self) -> None:
         self._looked.set()

@@ -72,7 +72,7 @@ def _picture(image: Image | None, camera: Camera) -> Image:
     else:
         (sx, sy), left, top = camera.crop.scale, camera.crop.left, camera.crop.top
         box = (left / sx, top / sy, (left + camera.width) / sx, (top + camera.height) / sy)
-    return np.asarray(PillowImage.fromarray(image).resize(size, PillowImage.Resampling.BILINEAR, box))
+    return np.asarray(PillowImage.fromarray(image).resize(size, PillowImage.Resampling.BOX, box))
 
 
 def write_frame(frame: ViewFrame) -> bytes:
@@ -95,12 +95,12 @@ def write_frame(frame: ViewFrame) -> bytes:
 def read_frame(path: Path) -> ViewFrame:
     """A frame that `write_frame` wrote; nothing in the file is executed. FileNotFoundError where there is none."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             picture, depth, confidence, K, T_world_camera, timestamp = (arrays[name] for name in _MEMBERS)
             reliability = arrays.get("reliability")
     except FileNotFoundError:
         raise
-    except (BadZipFile, zlib.error, KeyError, ValueError, OSError, EOFError) as error:
+    except (BadZipFile, zlib.error, KeyError, TypeError, ValueError, OSError, EOFError) as error:
         raise OutputError(f"{path} is no frame of a run ({error}); let the run write it again.") from error
     shapes = {
         depth.shape,

@@ -55,7 +55,7 @@ class Checkpoints:
             reconstructor.save(session)
         except OSError as error:
             raise OutputError(f"{session} cannot be written ({error.strerror}); free space.") from error
-        arrays = {name: np.ascontiguousarray(array) for name, array in mark.arrays.items()}
+        arrays = {name: np.asarray(array, order="C") for name, array in mark.arrays.items()}
         write_whole(sinks, safetensors.numpy.save(arrays))
         self._replace(frames, {path.name: _sha256(path) for path in (session, sinks)}, mark.numbers)
 

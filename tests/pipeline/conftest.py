@@ -37,8 +37,8 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of 40, of 64x48."""
+    """A folder of 24, of 64x48."""
     folder = tmp_path_factory.mktemp("pictures")
-    for number, frame in enumerate(seeded_frames(40, 48, 64)):
+    for number, frame in enumerate(seeded_frames(24, 48, 64)):
         Image.fromarray(frame).save(folder / f"{number:03d}.png")
     return folder

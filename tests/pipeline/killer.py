@@ -1,7 +1,10 @@
-"""A program that starts a run and kills it, again and again: `killer.py KILLS SEED FRAMES ARGUMENTS_OF_RECAL3R...`
+"""A program that runs `recal3r` once into FOLDER/whole, and then into FOLDER/killed-0, which it kills again and again:
 
-Each run is a process of its own, forked from here, so that none waits for torch to be imported. The last one is left
-alone. Says of each of the killed ones how many lines its trajectory had and how many frames it had noted.
+    killer.py KILLS SEED FRAMES FOLDER ARGUMENTS_OF_RECAL3R...
+
+Each run is a process of its own, forked from here, so that none waits for torch to be imported. In the end it is left
+alone; where it ended before it was killed often enough, there is another folder. Says of each kill how many lines the
+trajectory had and how many frames were noted.
 """
 
 from __future__ import annotations
@@ -74,8 +77,14 @@ def moment(rng: random.Random, kill: int, kills: int, output: Path, frames: int)
     return has_come
 
 
-def killed(kills: int, rng: random.Random, frames: int, arguments: list[str]) -> int:
-    output = Path(arguments[arguments.index("-o") + 1])
+def left_alone(arguments: list[str]) -> None:
+    _, status = os.waitpid(started(arguments), 0)
+    if status:
+        sys.exit(os.waitstatus_to_exitcode(status))
+
+
+def killed(kills: int, rng: random.Random, frames: int, output: Path, arguments: list[str]) -> int:
+    """How many of the kills there were before it ended, which it does in any case."""
     for kill in range(kills):
         process, has_come = started(arguments), moment(rng, kill, kills, output, frames)
         status = None
@@ -83,16 +92,28 @@ def killed(kills: int, rng: random.Random, frames: int, arguments: list[str]) ->
             time.sleep(_LOOK)
             status = status_of(process)
         if status is not None:  # it ended before it was killed
-            return status
+            if status:
+                sys.exit(status)
+            return kill
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         sys.stdout.write(f"killed at {lines(output)} with {noted(output)} noted\n")
         sys.stdout.flush()
-    _, status = os.waitpid(started(arguments), 0)
-    return os.waitstatus_to_exitcode(status)
+    left_alone(arguments)
+    return kills
+
+
+def kill_until_it_is_enough(kills: int, rng: random.Random, frames: int, folder: Path, arguments: list[str]) -> None:
+    left_alone([*arguments, "-o", str(folder / "whole")])
+    done = 0
+    while done < kills:
+        output = folder / f"killed-{done}"
+        done += killed(kills - done, rng, frames, output, [*arguments, "-o", str(output)])
 
 
 if __name__ == "__main__":
     with torch.device("meta"):
         Cut3r(Cut3rConfig())  # has torch import what it imports late, before anything is forked
-    sys.exit(killed(int(sys.argv[1]), random.Random(int(sys.argv[2])), int(sys.argv[3]), sys.argv[4:]))
+    kill_until_it_is_enough(
+        int(sys.argv[1]), random.Random(int(sys.argv[2])), int(sys.argv[3]), Path(sys.argv[4]), sys.argv[5:]
+    )

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from data.seeded import seeded_frames
-from pipeline.runs import EVERYTHING, ONE_THREAD, command, content
+from pipeline.runs import EVERYTHING, ONE_THREAD, content
 
 OPTIONS = (
     *("--write", EVERYTHING, "--checkpoint-every", 7, "--reset-interval", 25),
@@ -18,31 +18,24 @@ OPTIONS = (
 )
 
 
-def killer(kills: int, seed: int, frames: int, arguments: list[str]) -> list[str]:
-    """What it said of each kill."""
-    program = [sys.executable, str(Path(__file__).with_name("killer.py")), str(kills), str(seed), str(frames)]
-    done = subprocess.run([*program, *arguments], check=False, capture_output=True, text=True, env=ONE_THREAD)
-    assert done.returncode == 0, done.stderr
-    return [line for line in done.stdout.splitlines() if line.startswith("killed")]
-
-
 def run_and_kill(source: Path, folder: Path, weights: Path, kills: int) -> None:
     folder.mkdir()
     frames = len(list(source.iterdir()))
-    killer(0, 0, 0, command(source, folder / "whole", weights, *OPTIONS))
+    program = [sys.executable, str(Path(__file__).with_name("killer.py")), kills, 0, frames, folder]
+    arguments = [*program, "run", source, "--weights", weights, *OPTIONS]
+    done = subprocess.run([*map(str, arguments)], check=False, capture_output=True, text=True, env=ONE_THREAD)
+    assert done.returncode == 0, done.stderr
+
+    said = [line for line in done.stdout.splitlines() if line.startswith("killed")]
+    assert len(said) == kills
+    assert len(set(said)) > kills // 2, f"the kills came at different places: {said}"
     whole = content(folder / "whole")
     assert len(whole) > 3 * frames
-
-    done: list[str] = []
-    while len(done) < kills:  # a run that ended before it was killed often enough is followed by another
-        output = folder / f"killed-{len(done)}"
-        arguments = command(source, output, weights, *OPTIONS)
-        done += killer(kills - len(done), len(done), frames, arguments)
+    for output in folder.glob("killed-*"):
         found = content(output)
         assert found.keys() == whole.keys()
         different = [name for name in whole if found[name] != whole[name]]
-        assert not different, f"after {done}: {different}"
-    assert len(set(done)) > kills // 2, f"the kills came at different places: {done}"
+        assert not different, f"after {said}: {different}"
 
 
 def test_three_kills(pictures: Path, weights: Path, tmp_path: Path) -> None:

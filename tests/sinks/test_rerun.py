@@ -113,6 +113,14 @@ def test_frames_without_time_points_or_picture(pairs: list[Shown], tmp_path: Pat
     assert not any(path.startswith("gates") for path in found)
 
 
+def test_reliability_is_a_picture(pairs: list[Shown], tmp_path: Path) -> None:
+    with RerunSink(tmp_path / "a.rrd") as sink:
+        sink.write(replace(pairs[1][0], reliability=np.full((48, 64), 1.0)), pairs[1][1])
+    (row,) = read(tmp_path / "a.rrd")["world/camera/reliability"]
+    picture = np.asarray(Image.open(io.BytesIO(bytes(one(row, "EncodedImage:blob")))))
+    np.testing.assert_allclose(picture, np.broadcast_to([253, 231, 37], (48, 64, 3)), atol=6)
+
+
 def test_filters_and_the_fused_cloud(pairs: list[Shown], tmp_path: Path) -> None:
     cloud = CloudSink(tmp_path / "c.ply", edge=0.1)
     written(Tee(cloud, RerunSink(tmp_path / "a.rrd", cloud=cloud, keep=DepthRange(0.5, 2.0))), pairs)

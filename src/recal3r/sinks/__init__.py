@@ -7,6 +7,7 @@ from recal3r.sinks.depth import DepthSink
 from recal3r.sinks.gates import GatesSink
 from recal3r.sinks.glb import GlbSink
 from recal3r.sinks.nerfstudio import NerfstudioSink
+from recal3r.sinks.report import ReportSink
 from recal3r.sinks.rerun import RerunSink
 from recal3r.sinks.trajectory import KittiSink, TumSink
 
@@ -18,6 +19,7 @@ __all__ = [
     "GlbSink",
     "KittiSink",
     "NerfstudioSink",
+    "ReportSink",
     "RerunSink",
     "Sink",
     "Tee",

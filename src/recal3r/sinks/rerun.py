@@ -21,6 +21,7 @@ from recal3r.sinks.extra import extra_package
 from recal3r.sinks.files import GrowingFile
 from recal3r.sinks.filters import Filter, colours_of
 from recal3r.sinks.horizon import memory_horizon
+from recal3r.sinks.palette import shade
 from recal3r.sinks.picture import jpeg, seen_by
 from recal3r.sinks.rrd import Encoder
 from recal3r.sinks.thinned import Thinned
@@ -35,6 +36,7 @@ class RerunSink:
         world/camera            where it stands, and its lens, at the network's resolution
         world/camera/picture    JPEG
         world/camera/depth      16-bit PNG in millimetres; the viewer shows it in space as well
+        world/camera/reliability   of the state's tokens behind each pixel, where the rule knows it; yellow is 1
         world/points            of this frame, `points_per_frame` at most
         world/trajectory        up to this frame
         world/cloud             all that `cloud`, a CloudSink of the same run, has fused: at the end, if it is given
@@ -107,11 +109,13 @@ class RerunSink:
             indexes.append(rerun.TimeColumn("time", duration=[prediction.timestamp]))
         entities = {
             "world/camera": _camera(rerun, camera),
-            "world/camera/picture": _picture(rerun, camera, image),
+            "world/camera/picture": _encoded(rerun, seen_by(camera, image)),
             "world/camera/depth": _depth(rerun, asked_for(prediction.depth, "depth", self)),
             "world/points": self._points(rerun, prediction, image),
             "world/trajectory": self._path_up_to(rerun, centre),
         }
+        if prediction.reliability is not None:
+            entities["world/camera/reliability"] = _encoded(rerun, shade(prediction.reliability))
         for name, numbers in _gates(prediction).items():
             entities[f"gates/{name}"] = rerun.Scalars.columns(scalars=numbers).partition([len(numbers)])
         chunks = [rerun.chunk.Chunk.from_columns(path, indexes, columns) for path, columns in entities.items()]
@@ -164,8 +168,8 @@ def _camera(rerun: Any, camera: Camera) -> Any:
     ]
 
 
-def _picture(rerun: Any, camera: Camera, image: Image | None) -> Any:
-    return rerun.EncodedImage.columns(blob=[jpeg(seen_by(camera, image))], media_type=["image/jpeg"])
+def _encoded(rerun: Any, picture: Image) -> Any:
+    return rerun.EncodedImage.columns(blob=[jpeg(picture)], media_type=["image/jpeg"])
 
 
 def _depth(rerun: Any, depth: Array) -> Any:

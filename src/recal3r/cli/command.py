@@ -46,6 +46,7 @@ def parse(program: str, commands: CommandSet, arguments: Sequence[str], about: s
 
 def add_options(parser: argparse.ArgumentParser, command: type[Command]) -> None:
     hints = typing.get_type_hints(command)
+    needed: list[str] = []  # in the line of usage, which is not the place to list options
     for field in dataclasses.fields(command):
         parsed = field.metadata.get("parse")
         settings: dict[str, Any] = {"type": _explained(parsed)} if parsed else _settings(hints[field.name])
@@ -57,9 +58,12 @@ def add_options(parser: argparse.ArgumentParser, command: type[Command]) -> None
                 settings["help"] += f" (default: {_shown(default)})"
             parser.add_argument(*names, dest=field.name, default=default, **settings)
         elif short:
+            needed.append(f"{short} {field.name.upper()}")
             parser.add_argument(*names, dest=field.name, required=True, **settings)
         else:
+            needed.append(field.name.upper())
             parser.add_argument(field.name, **settings)
+    parser.usage = " ".join(["%(prog)s", *needed, "[options]"])
 
 
 def from_options(command: type[Command], options: Mapping[str, Any]) -> Command:

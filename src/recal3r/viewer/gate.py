@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import NamedTuple
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from recal3r.errors import OutputError
 
@@ -60,14 +60,14 @@ class Policy:
     def answer(self, request: Request, watching: int) -> bytes | None:
         """What someone who may not come in is told; None for those who may."""
         host = request.headers.get("host", "")
-        if self.token is None and not is_loopback(urlsplit(f"//{host}").hostname or ""):
+        if self.token is None and not is_loopback(_split(f"//{host}").hostname or ""):
             return page(403, f"This viewer is open on this machine only, and knows no host {host!r}.")
         if self.token is not None and not _same(self._cookie(request), self.token):
-            offered = parse_qs(urlsplit(request.target).query).get("token", [""])[0]
+            offered = parse_qs(_split(request.target).query).get("token", [""])[0]
             if request.is_websocket or not _same(offered, self.token):
                 return page(403, "This viewer needs its token: open the address that it printed when it started.")
             return self._welcome()
-        if request.is_websocket and urlsplit(request.headers.get("origin", "")).netloc != host:
+        if request.is_websocket and _split(request.headers.get("origin", "")).netloc != host:
             return page(403, "A page from elsewhere may not look into this viewer.")
         if watching >= self.clients:
             return page(503, f"{watching} people are watching, as many as are let in; come back later.")
@@ -105,6 +105,14 @@ def parse_head(head: bytes) -> Request | None:
     if any(not colon for _, colon, _ in pairs):
         return None
     return Request(words[1], {name.strip().lower(): value.strip() for name, _, value in pairs})
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL; of one that is none, nothing."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def page(status: int, sentence: str) -> bytes:
@@ -161,6 +169,7 @@ class Gate:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)  # for connections that were cut off to be put away
 
     def _end_loop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -210,7 +219,7 @@ class Gate:
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            inner_writer.close()
+            inner_writer.transport.abort()
 
 
 async def _put_away(writer: asyncio.StreamWriter) -> None:
@@ -219,7 +228,7 @@ async def _put_away(writer: asyncio.StreamWriter) -> None:
     try:
         async with asyncio.timeout(_HEAD_SECONDS):
             await writer.wait_closed()
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, asyncio.CancelledError):
         writer.transport.abort()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -25,10 +25,11 @@ _LARGEST_SIZE = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A configuration and its weights. The tensors are mapped from the file: keep it while they are in use."""
+    """A configuration and its weights, which are read when they are looked at: keep the file while they are in use."""
 
     config: Cut3rConfig
-    tensors: dict[str, Tensor]
+    tensors: Mapping[str, Tensor]
+    shapes: Mapping[str, torch.Size]
     path: Path
 
 
@@ -54,18 +55,20 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
         ) from error
     _check_extent(config, path)
     tensors = _without_prefix(tensors, path)
-    check_finite(tensors, str(path))
-    return Checkpoint(config, tensors, path)
+    return Checkpoint(config, tensors, check_finite(tensors, str(path)), path)
 
 
-def check_finite(tensors: Mapping[str, Tensor], source: str = "The checkpoint") -> None:
-    """Raises a WeightsError that names the first tensor with a value that is no finite number."""
+def check_finite(tensors: Mapping[str, Tensor], source: str = "The checkpoint") -> dict[str, torch.Size]:
+    """Every tensor's shape; or a WeightsError that names the first one with a value that is no finite number."""
+    shapes: dict[str, torch.Size] = {}
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
             raise WeightsError(f"{source} holds {name!r} as {tensor.dtype}, but weights are floating point numbers.")
         # The extremes of a tensor are NaN if any of its values is; they cost one pass and no second copy.
         if tensor.numel() and not torch.isfinite(torch.stack(torch.aminmax(tensor.detach()))).all():
             raise WeightsError(f"{source} holds NaN or infinity in {name!r}; a file with finite weights would work.")
+        shapes[name] = tensor.shape
+    return shapes
 
 
 def _check_extent(config: Cut3rConfig, path: Path) -> None:
@@ -75,10 +78,24 @@ def _check_extent(config: Cut3rConfig, path: Path) -> None:
             raise WeightsError(f"{path} asks for a network of {field}={value}; at most {limit} would work.")
 
 
-def _without_prefix(tensors: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
-    bare = {name.removeprefix(_PARALLEL): tensor for name, tensor in tensors.items()}
+class _Renamed(Mapping[str, Tensor]):
+    def __init__(self, tensors: Mapping[str, Tensor], names: Mapping[str, str]) -> None:
+        self._tensors, self._names = tensors, names  # new name -> old name
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._tensors[self._names[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _without_prefix(tensors: Mapping[str, Tensor], path: Path) -> Mapping[str, Tensor]:
+    bare = {name.removeprefix(_PARALLEL): name for name in tensors}
     if not bare:
         raise WeightsError(f"{path} holds no tensors; a file with the weights of a CUT3R network would work.")
     if len(bare) != len(tensors):
         raise WeightsError(f"{path} holds one weight both with and without {_PARALLEL!r}; a file with one would work.")
-    return bare
+    return _Renamed(tensors, bare)

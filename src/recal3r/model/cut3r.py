@@ -5,7 +5,7 @@ B batch · N state tokens · P = h·w patches · E encoder width · C decoder wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -16,7 +16,8 @@ from recal3r.model.config import Cut3rConfig
 from recal3r.model.decoder import Decoded, Decoder
 from recal3r.model.encoder import Encoder, sum_of_views
 from recal3r.model.heads import Head, Heads, ReadOut
-from recal3r.model.keymap import aliases, official_names, with_state_blocks
+from recal3r.model.keymap import aliases, entries, official_names
+from recal3r.model.packed import packable, packed
 from recal3r.model.pose_memory import PoseMemory
 from recal3r.model.probe import Probe
 
@@ -66,6 +67,7 @@ class Cut3r(nn.Module):
         # shown a missing half but leaves it out.
         self.masked_image_token = nn.Parameter(torch.randn(1, width) * 0.02)
         self.masked_ray_token = nn.Parameter(torch.randn(1, width) * 0.02)
+        self._samples: dict[str, Tensor] | None = None  # of the weights, once they are packed
 
     @property
     def device(self) -> torch.device:
@@ -82,9 +84,47 @@ class Cut3r(nn.Module):
 
     def working_in(self, dtype: torch.dtype) -> Cut3r:
         """Changes this network's precision: the trunk's to `dtype`, the heads' to float32 or better."""
+        self._require_plain()
         self.to(dtype)
         self.heads.to(torch.promote_types(dtype, torch.float32))
         return self
+
+    def pack(self) -> Cut3r:
+        """Changes this network for inference on this CPU (`packed.py`): it gives the same numbers, sooner."""
+        self._require_plain()
+        weights = self.state_dict()
+        return self.take(weights.pop, pack=True)
+
+    def take(self, weights: Callable[[str], Tensor], *, pack: bool = False) -> Cut3r:
+        """`weights` (by our names) become this network's, block by block. With `pack` each block is packed before the
+        next is asked for: packed weights stand in memory once."""
+        self._require_plain()
+        names = list(self.state_dict())
+        samples: dict[str, Tensor] = {}
+
+        def put(module: nn.Module, prefix: str) -> None:
+            wanted = [name for name in names if name.startswith(prefix) and name not in samples]
+            tensors = {name.removeprefix(prefix): weights(name) for name in wanted}
+            samples.update((prefix + name, _sample(tensor)) for name, tensor in tensors.items())
+            module.load_state_dict(tensors, strict=False, assign=True)
+
+        places = {module: name for name, module in self.named_modules()} if pack else {}
+        for parent, name in packable(self) if pack else ():
+            put(parent.get_submodule(name), f"{places[parent]}.{name}.")
+            setattr(parent, name, packed(parent.get_submodule(name)))
+        put(self, "")
+        self._samples = samples if pack else None
+        return self
+
+    def weight_samples(self) -> Mapping[str, Tensor]:
+        """The beginning of every weight, by name: enough to tell networks apart."""
+        if self._samples is not None:
+            return self._samples
+        return {name: _sample(weight) for name, weight in self.state_dict().items()}
+
+    def _require_plain(self) -> None:
+        if self._samples is not None:
+            raise WeightsError("This network is packed: its weights are fixed; load it with fast=False to change them.")
 
     # -- one frame ---------------------------------------------------------------------------------------------------
 
@@ -115,6 +155,7 @@ class Cut3r(nn.Module):
 
     def official_state_dict(self) -> dict[str, Tensor]:
         """Every entry of an official checkpoint, second names included, in no particular order."""
+        self._require_plain()
         state = self.state_dict()
         official = {theirs: state[ours] for ours, theirs in official_names(state, self.config).items()}
         return official | {alias: official[name] for alias, name in aliases(official).items()}
@@ -124,10 +165,16 @@ class Cut3r(nn.Module):
 
         With `assign` the tensors themselves become the weights (no copy), whatever their dtype.
         """
+        self._require_plain()
+        names = self.official_entries({name: tensor.shape for name, tensor in mapping.items()})
+        self.load_state_dict({ours: mapping[entry] for ours, entry in names.items()}, assign=assign)
+
+    def official_entries(self, shapes: Mapping[str, torch.Size]) -> dict[str, str]:
+        """Our name of each weight -> which of the given entries it is taken from. Nothing may be left over."""
         expected = self.state_dict()
         names = official_names(expected, self.config)
         second_names = aliases(names.values())
-        given = with_state_blocks(mapping)
+        given = entries(shapes)
         given = {alias_of: given[alias] for alias, alias_of in second_names.items() if alias in given} | given
 
         unknown = sorted(set(given) - set(names.values()) - set(second_names))
@@ -136,9 +183,13 @@ class Cut3r(nn.Module):
         for ours, theirs in names.items():
             if theirs not in given:
                 raise WeightsError(f"The weights have no entry {theirs!r}, which this network needs.")
-            if given[theirs].shape != expected[ours].shape:
+            if shapes[given[theirs]] != expected[ours].shape:
                 raise WeightsError(
-                    f"The weights' entry {theirs!r} has the shape {list(given[theirs].shape)}, "
+                    f"The weights' entry {theirs!r} has the shape {list(shapes[given[theirs]])}, "
                     f"but this network needs {list(expected[ours].shape)}."
                 )
-        self.load_state_dict({ours: given[theirs] for ours, theirs in names.items()}, assign=assign)
+        return {ours: given[theirs] for ours, theirs in names.items()}
+
+
+def _sample(weight: Tensor) -> Tensor:
+    return weight.detach().flatten()[:64].clone()

@@ -6,9 +6,7 @@ Our names say what a thing does (`decoder.state_blocks`), the official ones are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
-from torch import Tensor
+from collections.abc import Iterable
 
 from recal3r.model.config import Cut3rConfig
 
@@ -87,13 +85,14 @@ def aliases(official: Iterable[str]) -> dict[str, str]:
     }
 
 
-def with_state_blocks(mapping: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A checkpoint from before the state had its own decoder lends it the image's."""
-    filled = dict(mapping)
-    if not any(name.startswith("dec_blocks_state.") for name in mapping):
-        filled |= {
-            name.replace("dec_blocks.", "dec_blocks_state.", 1): tensor
-            for name, tensor in mapping.items()
-            if name.startswith("dec_blocks.")
-        }
-    return filled
+def entries(given: Iterable[str]) -> dict[str, str]:
+    """What a checkpoint with these entries answers to -> the entry that is meant.
+
+    One from before the state had its own decoder lends it the image's.
+    """
+    given = list(given)
+    answers = {name: name for name in given}
+    if not any(name.startswith("dec_blocks_state.") for name in given):
+        lent = {name.replace("dec_blocks.", "dec_blocks_state.", 1): name for name in given}
+        answers |= {name: lender for name, lender in lent.items() if name.startswith("dec_blocks_state.")}
+    return answers

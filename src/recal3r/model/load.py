@@ -12,20 +12,54 @@ from recal3r.model.checkpoint import read_checkpoint
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.cut3r import Cut3r
 from recal3r.model.hub import resolve
+from recal3r.model.packed import can_pack, fast_in_bfloat16
 
 Dtype = Literal["auto", "float32", "bfloat16", "float64"]
 
+LARGE = 100_000_000
+"""Weights from which on multiplying takes most of the time; smaller networks gain nothing from fewer bits."""
 
-def load_model(source: str | Path, device: str | torch.device = "auto", dtype: Dtype | torch.dtype = "auto") -> Cut3r:
+
+def load_model(
+    source: str | Path,
+    device: str | torch.device = "auto",
+    dtype: Dtype | torch.dtype = "auto",
+    *,
+    fast: bool = True,
+) -> Cut3r:
     """The network whose weights are `source`: a known name such as "cut3r-512", or a .pth or .safetensors file.
 
-    Nothing in the file is executed. `auto`: the accelerator if there is one, and float32.
+    Nothing in the file is executed. `auto`: the accelerator if there is one; bfloat16 for a large network where the
+    hardware is fast at it, otherwise float32. With `fast`, on a CPU, layers are packed for inference: weights can then
+    not be read back.
     """
     checkpoint = read_checkpoint(resolve(source))
+    where = _device(device)
     with torch.device("meta"):
         model = Cut3r(checkpoint.config)
-    model.load_official_state_dict(checkpoint.tensors, assign=True)
-    return _ready(model, device, dtype)
+    model.working_in(_dtype(dtype, where, model))
+    entries = model.official_entries(checkpoint.shapes)
+    dtypes = {name: weight.dtype for name, weight in model.state_dict().items()}
+    model.take(
+        lambda name: checkpoint.tensors[entries[name]].to(where, dtypes[name]),
+        pack=fast and _packs(model.dtype, where),
+    )
+    model.requires_grad_(requires_grad=False).eval()
+    return _laid_out(model) if fast else model
+
+
+def prepared(model: Cut3r) -> Cut3r:
+    """Changes a network for fast inference where it is: layers and maps are laid out as its device wants them."""
+    return _laid_out(model.pack() if _packs(model.dtype, model.device) else model)
+
+
+def _packs(dtype: torch.dtype, device: torch.device) -> bool:
+    return device.type == "cpu" and can_pack(dtype)
+
+
+def _laid_out(model: Cut3r) -> Cut3r:
+    model.heads.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # as the documentation has it
+    return model
 
 
 def untrained(
@@ -42,8 +76,8 @@ def untrained(
 
 
 def _ready(model: Cut3r, device: str | torch.device, dtype: Dtype | torch.dtype) -> Cut3r:
-    model.requires_grad_(False).eval()
-    return model.working_in(_dtype(dtype)).to(_device(device))
+    where = _device(device)
+    return model.requires_grad_(requires_grad=False).eval().working_in(_dtype(dtype, where, model)).to(where)
 
 
 def _device(device: str | torch.device) -> torch.device:
@@ -55,8 +89,11 @@ def _device(device: str | torch.device) -> torch.device:
         raise ConfigError(f"device={device!r} is no device; use 'auto', 'cpu', 'cuda' or 'cuda:1'.") from error
 
 
-def _dtype(dtype: Dtype | torch.dtype) -> torch.dtype:
+def _dtype(dtype: Dtype | torch.dtype, device: torch.device, model: Cut3r) -> torch.dtype:
     name = str(dtype).removeprefix("torch.")
     if name not in get_args(Dtype):
         raise ConfigError(f"dtype={name!r} is none a network works in; use one of {', '.join(get_args(Dtype))}.")
-    return torch.float32 if name == "auto" else getattr(torch, name)
+    if name != "auto":
+        return getattr(torch, name)
+    large = sum(weight.numel() for weight in model.parameters()) >= LARGE
+    return torch.bfloat16 if large and fast_in_bfloat16(device) else torch.float32

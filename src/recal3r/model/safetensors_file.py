@@ -10,10 +10,10 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,17 +25,49 @@ from recal3r.model.config import Cut3rConfig
 FORMAT_VERSION = "1"
 _CONFIG_KEY = "recal3r_config"
 _VERSION_KEY = "format_version"
-_READABLE = {"F16", "BF16", "F32", "F64"}
+_READABLE = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
 _WRITABLE = {torch.float32: "F32", torch.float16: "F16"}
 
 
-def read_safetensors(path: Path) -> tuple[Cut3rConfig, dict[str, Tensor]]:
-    """The configuration and the tensors, mapped from the file."""
+class TensorsOnDisk(Mapping[str, Tensor]):
+    """Every look at an entry reads it: what is looked at one by one never stands in memory as a whole.
+
+    (A memory map would; the pages it has touched count as resident.)
+    """
+
+    def __init__(self, path: Path, entries: Mapping[str, _Entry]) -> None:
+        self._path, self._entries = path, entries
+
+    def __getitem__(self, name: str) -> Tensor:
+        entry = self._entries[name]
+        tensor = torch.empty(entry.shape, dtype=_READABLE[entry.kind])
+        with self._path.open("rb") as file:
+            file.seek(entry.start)
+            read = file.readinto(cast("Any", tensor.view(-1).view(torch.uint8).numpy())) if tensor.numel() else 0
+        if read != tensor.nbytes:
+            raise WeightsError(f"{self._path} was cut short while it was read; use another copy.")
+        return tensor
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+class _Entry(NamedTuple):
+    kind: str
+    shape: tuple[int, ...]
+    start: int  # in the file, bytes
+
+
+def read_safetensors(path: Path) -> tuple[Cut3rConfig, TensorsOnDisk]:
+    """The configuration, and the tensors to be read when they are looked at."""
     try:
         with safe_open(path, framework="pt", device="cpu") as file:  # pyright: ignore[reportUnknownVariableType]  # its stub has no types
-            opened = cast("Any", file)
+            opened = cast("Any", file)  # it has checked that the header describes the file
             config = _read_config(path, opened.metadata() or {})
-            return config, {name: _read_tensor(path, opened, name) for name in opened.keys()}  # noqa: SIM118  # no mapping
+            return config, TensorsOnDisk(path, _entries(path))
     except SafetensorError as error:
         raise WeightsError(
             f"{path} is cut short or no safetensors file ({' '.join(str(error).split())[:100]}); "
@@ -110,13 +142,21 @@ def _parse_config(text: str | bytes, source: str) -> Cut3rConfig:
         raise WeightsError(f"{source} describes no network that exists: {error}") from error
 
 
-def _read_tensor(path: Path, opened: Any, name: str) -> Tensor:
-    kind = str(opened.get_slice(name).get_dtype())
-    if kind not in _READABLE:
-        raise WeightsError(
-            f"{path} stores {name[:100]!r} as {kind}, but weights are float16, bfloat16, float32 or float64."
-        )
-    return cast("Tensor", opened.get_tensor(name))
+def _entries(path: Path) -> dict[str, _Entry]:
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header: dict[str, Any] = json.loads(file.read(size))
+    header.pop("__metadata__", None)
+    for name, entry in header.items():
+        if entry["dtype"] not in _READABLE:
+            raise WeightsError(
+                f"{path} stores {name[:100]!r} as {entry['dtype']}, "
+                "but weights are float16, bfloat16, float32 or float64."
+            )
+    return {
+        name: _Entry(entry["dtype"], tuple(entry["shape"]), 8 + size + entry["data_offsets"][0])
+        for name, entry in header.items()
+    }
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def _shared(layer: _Layer) -> _Softmaxes:
     found = _Softmaxes(log_total, value, entropy, None if said is None else columns[..., :-1] / column_total)
     least = torch.minimum(total.amin((1, 2)), column_total.amin((1, 2)))
     most = torch.maximum(total.amax((1, 2)), column_total.amax((1, 2)))
-    exact = ((least > _LEAST) & (most < _MOST)).tolist()  # False for NaN
+    exact = ((least > _LEAST) & (most < _MOST)).numpy()  # False for NaN
     for head in range(heads):
         if not exact[head]:
             _measure_carefully(found, layer, head)

@@ -30,6 +30,7 @@ ENTRIES = (
         "demo", "recal3r.cli.demo", "Walk through a made-up room and reconstruct it: needs nothing but this package."
     ),
     Entry("run", "recal3r.cli.run", "Reconstruct a video, pictures or a live stream into files that others read."),
+    Entry("data", "recal3r.cli.data", "Get datasets ready for evaluation, and see what is missing."),
     Entry("train", "recal3r.cli.train", "Train a network of our own on procedural rooms."),
     Entry("study", "recal3r.cli.study", "Compare rules, ablations and controls on long walks whose truth is known."),
     Entry("view", "recal3r.cli.view", "Look at a run in the browser, afterwards or while it is made."),

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from conftest import MINI
 from data.seeded import seeded_frames
+from networks import MINI
 from recal3r.model.checkpoint import write_safetensors
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.load import untrained
@@ -33,7 +33,7 @@ BELOW = {
     "eval": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
     "train": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "eval"},
     "viewer": {"types", "errors", "geometry", "sinks"},
-    "pipeline": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "sinks", "viewer"},
+    "pipeline": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "sinks", "viewer", "__init__"},
     "cli": {
         *("types", "errors", "geometry", "sources", "model", "rules", "engine", "sinks", "eval", "train", "viewer"),
         *("pipeline", "__init__"),

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import recal3r
-from conftest import seeded_network
 from data.seeded import seeded_frames
+from networks import seeded_network
 from recal3r.engine.outputs import EVERYTHING
 from recal3r.engine.step import PROBES
 from recal3r.errors import ImageError, RuleError, SessionError, StreamError
@@ -42,7 +42,7 @@ def test_continues_in_a_new_process_bit_for_bit(mini: recal3r.Cut3r, frames: np.
     script = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 import numpy as np, recal3r
-from conftest import seeded_network
+from networks import seeded_network
 from data.seeded import seeded_frames
 recon = recal3r.Reconstructor.load({str(tmp_path / "session")!r}, seeded_network("mini-linear"))
 found = [recon.push(frame) for frame in seeded_frames(12, 48, 64)[7:]]

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import recal3r
-from conftest import DATA, seeded_network
 from data.seeded import seeded_frames
+from networks import DATA, seeded_network
 from recal3r.engine.outputs import EVERYTHING
 from recal3r.geometry.pose import pose_from_quaternion
 from recal3r.types import Prediction

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import recal3r
-from conftest import CONFIGS, DATA, seeded_network
 from data.seeded import seeded_frames
+from networks import CONFIGS, DATA, seeded_network
 from recal3r.engine.session import Session
 from recal3r.engine.step import step
 from recal3r.errors import ConfigError, ImageError, Recal3rError, WeightsError

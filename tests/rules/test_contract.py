@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import recal3r
-from conftest import seeded_network
 from data.seeded import seeded_frames
+from networks import seeded_network
 from recal3r.engine.session import flatten, unflatten
 from recal3r.rules import UpdateRule, available, describe, get_rule
 from recal3r.rules.base import Evidence

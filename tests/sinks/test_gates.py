@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from walks import TOKENS, gated, interrupted, written
 
-from conftest import seeded_frames
+from data.seeded import seeded_frames
 from recal3r import Cut3r, Reconstructor
 from recal3r.errors import OutputError
 from recal3r.sinks import GatesSink

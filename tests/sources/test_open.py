@@ -10,7 +10,7 @@ import pytest
 from footage import number_of, write_pictures, write_video
 
 import recal3r
-from conftest import MINI
+from networks import MINI
 from recal3r.model.checkpoint import write_safetensors
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.load import untrained

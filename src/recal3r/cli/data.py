@@ -38,7 +38,9 @@ class Prepare:
         if self.name == "7scenes":
             prepare_seven_scenes(self.root, output, print)
         elif self.name == "synthetic":
-            prepare_synthetic(output, self.scenes, self.frames, self.size, self.workers, print)
+            prepare_synthetic(
+                output, print, scenes=self.scenes, frames=self.frames, size=self.size, workers=self.workers
+            )
         else:
             count = len(dataset(self.name, self.root).names())
             print(f"{self.root}: {self.name} is read as it comes; {count} sequences are there, nothing had to be made")

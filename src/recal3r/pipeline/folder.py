@@ -104,7 +104,7 @@ def differences(known: Identity, asked: Identity) -> list[str]:
     before, now = _flat({key: known.get(key) for key in asked}), _flat(asked)
     return [
         f"{name} was {json.dumps(before.get(name))} and is {json.dumps(now.get(name))}"
-        for name in dict.fromkeys((*before, *now))
+        for name in dict.fromkeys((*now, *before))
         if before.get(name) != now.get(name)
     ]
 

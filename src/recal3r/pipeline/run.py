@@ -177,8 +177,9 @@ class Run:
 
     def _note_end(self, error: BaseException, identity: Identity, pipeline: Pipeline) -> None:
         """Says what is kept: in the folder, where that can still be written, and to whom the error comes."""
-        on = "; the same command goes on from there" if pipeline.checkpoints else ""
-        error.add_note(f"{pipeline.written} frames are kept in {self.folder.path}{on}.")
+        if pipeline.written:
+            on = "; the same command goes on from there" if pipeline.checkpoints else ""
+            error.add_note(f"{pipeline.written} frames are kept in {self.folder.path}{on}.")
         why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         try:
             self.folder.note(identity, frames=pipeline.written, complete=False, ended=why)

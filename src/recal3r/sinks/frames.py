@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Self
 from zipfile import BadZipFile
 
 import numpy as np
@@ -158,7 +158,7 @@ class FramesSink:
     overwrite: takes away the frames that an earlier run left in the folder, and no other file.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({"pose", "camera", "depth", "confidence_camera"})
+    needs = frozenset({"pose", "camera", "depth", "confidence_camera"})
 
     def __init__(self, folder: str | Path, *, budget: int = BUDGET, overwrite: bool = False) -> None:
         self._folder, self._overwrite = Path(folder), overwrite

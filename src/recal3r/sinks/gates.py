@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class GatesSink:
     of a segment. What a frame does not have is NaN.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset({RATE})
+    needs = frozenset({RATE})
 
     def __init__(self, path: str | Path, *, frames_per_batch: int = 16, overwrite: bool = False) -> None:
         if frames_per_batch < 2:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -41,9 +41,7 @@ class ReportSink:
     `timings.json` beside it says.
     """
 
-    needs: ClassVar[frozenset[str]] = frozenset(
-        {"camera", "depth", "confidence_camera", "points_world", "confidence_world", "learning_rate"}
-    )
+    needs = frozenset({"camera", "depth", "confidence_camera", "points_world", "confidence_world", "learning_rate"})
 
     def __init__(
         self,

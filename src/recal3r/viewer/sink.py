@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Self
 
 from recal3r.sinks.base import Mark, asked_for
 from recal3r.sinks.frames import FramesSink, view_frame
@@ -29,7 +29,7 @@ class ViewerSink:
     frames: the most frames that are held; of longer streams every second, fourth ... frame.
     """
 
-    needs: ClassVar[frozenset[str]] = FramesSink.needs
+    needs = FramesSink.needs
 
     def __init__(
         self,

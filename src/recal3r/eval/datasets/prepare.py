@@ -81,7 +81,9 @@ def _write_depth(path: Path, depth: np.ndarray) -> None:
     unfinished.replace(path)
 
 
-def prepare_synthetic(output: Path, scenes: int, frames: int, size: tuple[int, int], workers: int, said: Said) -> int:
+def prepare_synthetic(
+    output: Path, said: Said, *, scenes: int, frames: int, size: tuple[int, int], workers: int
+) -> int:
     """Renders walks through rooms of the test split; a folder that is there already must be of the same kind."""
     if (output / "header.json").is_file():
         said(f"{output} is there already and stays as it is")

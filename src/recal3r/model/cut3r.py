@@ -6,7 +6,7 @@ B batch · N state tokens · P = h·w patches · E encoder width · C decoder wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -108,10 +108,9 @@ class Cut3r(nn.Module):
             samples.update((prefix + name, _sample(tensor)) for name, tensor in tensors.items())
             module.load_state_dict(tensors, strict=False, assign=True)
 
-        places = {cast("nn.Module", module): str(name) for name, module in self.named_modules()}
-        for parent, name in packable(self) if pack else ():
-            put(parent.get_submodule(name), f"{places[parent]}.{name}.")
-            setattr(parent, name, packed(parent.get_submodule(name)))
+        for name in packable(self) if pack else ():
+            put(self.get_submodule(name), f"{name}.")
+            self.set_submodule(name, packed(self.get_submodule(name)))
         put(self, "")
         self._samples = samples if pack else None
         return self

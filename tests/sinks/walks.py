@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import io
 import json
 import warnings
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import safetensors.numpy
 
 from recal3r.geometry.pose import apply
 from recal3r.model.config import CUT3R_224_LINEAR, CUT3R_512_DPT, Cut3rConfig
@@ -84,12 +84,10 @@ def written(sink: Sink, pairs: Iterable[Shown]) -> None:
 
 
 def through_a_file(mark: Mark) -> Mark:
-    """As a checkpoint keeps it."""
-    file = io.BytesIO()
-    np.savez(file, **{f"a/{name}": array for name, array in mark.arrays.items()})
-    file.seek(0)
-    with np.load(file) as arrays:
-        return Mark(json.loads(json.dumps(mark.numbers)), {name[2:]: arrays[name] for name in arrays.files})
+    """As a checkpoint keeps it: arrays come back, but not in the order in which they went."""
+    content = safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in mark.arrays.items()})
+    arrays = safetensors.numpy.load(content)
+    return Mark(json.loads(json.dumps(mark.numbers)), {name: arrays[name] for name in sorted(arrays, reverse=True)})
 
 
 def killed(sink: Sink, pairs: Iterable[Shown], mark_at: int | None = None) -> Mark | None:

@@ -101,7 +101,9 @@ class GatesSink:
         waiting["index"] = np.array([row.index for row in self._rows], np.int64)
         waiting["timestamp"] = np.array([row.timestamp for row in self._rows], np.float64)
         widths = None if self._widths is None else dict(self._widths)
-        return Mark({"length": self._open().sync(), "widths": widths}, waiting)
+        # The order of the columns: arrays come back from a file in an order of its own.
+        gates = list(dict.fromkeys(name for row in self._rows for name in row.gates))
+        return Mark({"length": self._open().sync(), "widths": widths, "gates": gates}, waiting)
 
     def resume(self, mark: Mark) -> None:
         self._mark = mark
@@ -126,10 +128,9 @@ def rows_of(mark: Mark) -> list[Row]:
     """The rows that waited for their batch when the mark was made."""
     indices, timestamps = mark.arrays["index"].tolist(), mark.arrays["timestamp"].tolist()
     gates: list[dict[str, Array]] = [{} for _ in indices]
-    for key, gate in mark.arrays.items():
-        place, found, name = key.partition("/")
-        if found:
-            gates[int(place)][name] = gate
+    for place, row in enumerate(gates):
+        known = ((name, f"{place}/{name}") for name in mark.numbers["gates"])
+        row |= {name: mark.arrays[key] for name, key in known if key in mark.arrays}
     return [Row(*row) for row in zip(indices, timestamps, gates, strict=True)]
 
 

@@ -22,6 +22,7 @@ class Frame:
 
     image: Image  # [H, W, 3], of any size
     timestamp: float | None = None  # seconds
+    intrinsics: Array | None = None  # K [3, 3] of this picture, where it is known
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,19 @@ class Crop:
     def scale(self) -> tuple[float, float]:
         """Network pixels per original pixel, (x, y)."""
         return self.resized[0] / self.original[0], self.resized[1] / self.original[1]
+
+    @property
+    def to_original(self) -> Array:
+        """From the network's pixels to those of the original picture [3, 3]."""
+        sx, sy = self.scale
+        # Pixel edges, not centres, scale: (x + ½) = s (x_original + ½) - left.
+        return np.array(
+            [
+                [1 / sx, 0, (self.left + 0.5) / sx - 0.5],
+                [0, 1 / sy, (self.top + 0.5) / sy - 0.5],
+                [0, 0, 1],
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -55,17 +69,8 @@ class Camera:
         """The same camera at the resolution the picture came in."""
         if self.crop is None:
             return self
-        sx, sy = self.crop.scale
-        # Pixel edges, not centres, scale: (x + ½) = s (x_original + ½) - left.
-        to_original = np.array(
-            [
-                [1 / sx, 0, (self.crop.left + 0.5) / sx - 0.5],
-                [0, 1 / sy, (self.crop.top + 0.5) / sy - 0.5],
-                [0, 0, 1],
-            ]
-        )
         width, height = self.crop.original
-        return replace(self, intrinsics=to_original @ self.intrinsics, width=width, height=height, crop=None)
+        return replace(self, intrinsics=self.crop.to_original @ self.intrinsics, width=width, height=height, crop=None)
 
 
 @dataclass(frozen=True)

@@ -59,19 +59,17 @@ def noted(output: Path) -> int | None:
 
 
 def moment(rng: random.Random, kill: int, kills: int, output: Path, frames: int) -> Callable[[], bool]:
-    """Whether it has come: any time after the start, any time after a few more frames, or just after the last one."""
-    begun, before = time.monotonic(), noted(output) or 0
-    after = before + rng.randint(1, max(1, (frames - before) // 3))
-    if kill == kills - 1:
-        after = frames
-    elif rng.random() < 0.2:
-        after = 0
-    delay, there = rng.uniform(0, 0.15), None
+    """Whether it has come: early in the run, a few frames farther than ever before, or just after the last frame."""
+    begun, farthest = time.monotonic(), lines(output)
+    step = max(1, (frames - farthest) // (kills - kill))
+    early = kill < kills - 1 and rng.random() < 0.2
+    after = frames if kill == kills - 1 else farthest + rng.randint(1, step)
+    delay, there = rng.uniform(0, 0.5 if early else 0.15), begun if early else None
 
     def has_come() -> bool:
         nonlocal there
-        if there is None and (after == 0 or lines(output) >= after):
-            there = begun if after == 0 else time.monotonic()
+        if there is None and lines(output) >= after:
+            there = time.monotonic()
         return there is not None and time.monotonic() - there >= delay
 
     return has_come

@@ -3,6 +3,7 @@
 A field without a default is a positional argument; one with a default is `--its-name`. Its metadata may have
     help     what it means
     short    another name, such as "-o"; a field that has one and no default is an option that must be given
+    shown    what stands for each of its values in the help
     parse    what makes its value of a word, where the type does not say it; a Recal3rError of it is an error of usage
 Types: str, int, float, bool, Path, Literal, tuples of these, and any of them or None.
 """
@@ -51,6 +52,8 @@ def add_options(parser: argparse.ArgumentParser, command: type[Command]) -> None
         parsed = field.metadata.get("parse")
         settings: dict[str, Any] = {"type": _explained(parsed)} if parsed else _settings(hints[field.name])
         settings["help"] = str(field.metadata.get("help", ""))
+        if field.metadata.get("shown"):
+            settings["metavar"] = field.metadata["shown"]
         default, short = _default(field), field.metadata.get("short")
         names = [*([short] if short else []), f"--{field.name.replace('_', '-')}"]
         if default is not dataclasses.MISSING:

@@ -75,8 +75,9 @@ def predictions(
     T_world_segments: Sequence[Array],
     indices: Sequence[int],
     timestamps: Sequence[float | None],
+    known: Sequence[Array | None],
 ) -> list[Prediction]:
-    """One for each stream of the batch."""
+    """One for each stream of the batch. `known`: K of the original picture, where nothing need be estimated."""
     asked, read, poses = frozenset(outputs), outcome.read, poses_of(outcome)
     focals = None if read.camera is None or "camera" not in asked else focal_of(read.camera.points).cpu().numpy()
 
@@ -89,7 +90,9 @@ def predictions(
 
         camera = None
         if focals is not None and T_world_camera is not None:
-            intrinsics = intrinsics_of(float(focals[stream]), window.width, window.height)
+            K = known[stream]
+            estimated = intrinsics_of(float(focals[stream]), window.width, window.height)
+            intrinsics = estimated if K is None else np.linalg.inv(window.crop.to_original) @ K
             camera = Camera(intrinsics, window.width, window.height, T_world_camera, window.crop)
         points_world = maybe("points_world", None if read.world is None else read.world.points)
         if points_world is not None and not np.array_equal(T_world_segment, np.eye(4)):

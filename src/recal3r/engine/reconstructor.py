@@ -116,6 +116,7 @@ class Reconstructor:
             T_world_segments=bases,
             indices=indices,
             timestamps=[frame.timestamp for frame in frames],
+            known=[frame.intrinsics for frame in frames],
         )
 
     @torch.inference_mode()
@@ -134,6 +135,7 @@ class Reconstructor:
             T_world_segments=[place.T_world_segment],
             indices=[place.frames],
             timestamps=[None],
+            known=[None],
         )[0]
 
     def stream(self, frames: Iterable[Image | Frame]) -> Iterator[Prediction]:

@@ -15,6 +15,7 @@ Size = Literal["auto", "paper"] | int | None  # as in model.preprocess, which is
 _SOURCE_OPTIONS = (
     *("stride", "start", "end", "start_seconds", "end_seconds", "skip_broken"),
     *("width", "height", "rate", "idle_seconds", "timeout_seconds"),
+    *("intrinsics", "distortion", "fisheye"),
 )
 
 
@@ -28,8 +29,8 @@ def _size(word: str) -> Size:
     raise ImageError(f"{word!r} is no size; use auto, paper, none, or a long side in pixels.")
 
 
-def _option(default: Any, help_: str, parse: Any = None) -> Any:
-    return field(default=default, metadata={"help": help_, "parse": parse})
+def _option(default: Any, help_: str, parse: Any = None, shown: str | None = None) -> Any:
+    return field(default=default, metadata={"help": help_, "parse": parse, "shown": shown})
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,15 @@ class Settings:
     rate: float | None = _option(None, "of raw pictures on standard input: frames a second")
     idle_seconds: float | None = _option(None, "of a watched folder: end when nothing came for so long")
     timeout_seconds: float | None = _option(None, "of cameras and URLs: for how long nothing may come")
+    intrinsics: tuple[float, float, float, float] | None = _option(
+        None, "of a known camera: fx fy cx cy in pixels of the pictures as they come, upright", shown="F"
+    )
+    distortion: tuple[float, ...] | None = _option(
+        None, "of a known lens, to be taken out: k1 k2 p1 p2 [k3 [k4 k5 k6]] as OpenCV has them", shown="K"
+    )
+    fisheye: tuple[float, ...] | None = _option(
+        None, "of a known fisheye lens, to be taken out: k1 k2 k3 k4 as OpenCV has them", shown="K"
+    )
 
     cloud_points: int = _option(1_000_000, "of ply and glb: the most points")
     cloud_edge: float = _option(0.01, "of ply and glb: how close points are told apart, in metres")

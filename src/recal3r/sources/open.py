@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 
 from recal3r.sources.base import Source, SourceError
 from recal3r.sources.images import PICTURE_SUFFIXES, VIDEO_SUFFIXES, Images
+from recal3r.sources.lens import Calibrated, Lens
 from recal3r.sources.raw import RawPipe
 from recal3r.sources.watch import WatchedFolder
 
@@ -32,13 +33,40 @@ class _Kind:
     opens: Callable[[str, dict[str, Any]], Source]
 
 
-def open_source(anything: str | int | Path | Source, **options: Any) -> Source:
+def open_source(
+    anything: str | int | Path | Source,
+    *,
+    intrinsics: Sequence[float] | None = None,
+    distortion: Sequence[float] = (),
+    fisheye: Sequence[float] = (),
+    **options: Any,
+) -> Source:
     """The frames of nearly anything; `description` says what was chosen.
 
     A folder of pictures, a pattern, a picture or video file, a URL, a camera (its number or device file), "-" for raw
     frames on standard input, "watch:FOLDER", "synthetic:SEED?frames=300&width=128". Options are those of the source
     that is chosen: `Images`, `Video`, `Live`, `RawPipe`, `WatchedFolder`, `MadeUp`.
+
+    intrinsics: fx fy cx cy of the pictures, where they are known; distortion, fisheye: how the lens bends (see `Lens`),
+        which is taken out of the pictures.
     """
+    lens = _lens(intrinsics, distortion, fisheye)
+    source = _opened(anything, options)
+    return source if lens is None else Calibrated(source, lens)
+
+
+def _lens(intrinsics: Sequence[float] | None, distortion: Sequence[float], fisheye: Sequence[float]) -> Lens | None:
+    if intrinsics is None:
+        if distortion or fisheye:
+            raise SourceError("A lens that bends needs its intrinsics too; give fx fy cx cy.")
+        return None
+    if len(intrinsics) != 4:
+        raise SourceError(f"{len(intrinsics)} numbers are no intrinsics; give fx fy cx cy.")
+    fx, fy, cx, cy = intrinsics
+    return Lens(fx, fy, cx, cy, tuple(distortion), tuple(fisheye))
+
+
+def _opened(anything: str | int | Path | Source, options: dict[str, Any]) -> Source:
     if not isinstance(anything, str | int | Path):
         return _as_it_is(anything, options)
     name = str(anything)

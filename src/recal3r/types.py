@@ -74,6 +74,28 @@ class Camera:
 
 
 @dataclass(frozen=True)
+class Alarm:
+    """Something about a stream that people should know, said when it begins."""
+
+    kind: str  # "drift", "jump", ...
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """How a stream was at one frame."""
+
+    finite: bool = True
+    """False: numbers of the network's were NaN or infinite. Such numbers are never written into the state."""
+    unwell: tuple[str, ...] = ()
+    """The kinds of what is beyond its limit."""
+    alarms: tuple[Alarm, ...] = ()
+    """What began with this frame."""
+    vitals: Mapping[str, float] = field(default_factory=dict[str, float])
+    """What was measured; the limits of `engine.health` say what it means."""
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What is known of one frame. A field that was not asked for is None: it was not computed."""
 
@@ -91,3 +113,4 @@ class Prediction:
     learning_rate: Array | None = None  # β [N]; None also where no rule was asked
     signals: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """What the rule saw on its way to β: per token [N], or [1]."""
+    health: Health = field(default_factory=Health)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from recal3r.engine.health import Limits, Past, examined, readings
 from recal3r.engine.outputs import checked_outputs, heads_for, poses_of, predictions
 from recal3r.engine.segments import chain, ends_segment
-from recal3r.engine.session import Session
+from recal3r.engine.session import Session, StreamPlace
 from recal3r.engine.snapshot import load_session, read_header, save_session
 from recal3r.engine.step import PROBES, Outcome, step
-from recal3r.errors import ImageError, StreamError
+from recal3r.errors import ImageError, SessionError, StreamError
 from recal3r.geometry.camera import ray_map
 from recal3r.geometry.pose import inverse
 from recal3r.model.cut3r import Cut3r, View
@@ -46,6 +48,8 @@ class Reconstructor:
         the next, and poses are chained.
     streams: how many independent streams `push_batch` carries side by side.
     fast: False computes the rule's statistics by their definition, from attention maps: slower, the same numbers.
+    health: the limits beyond which a prediction's `health` says that the stream is unwell; None watches nothing but
+        that numbers are finite. A frame whose numbers are not is never written, and `health.finite` is False.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Reconstructor:
         reset_interval: int | None = None,
         streams: int = 1,
         fast: bool = True,
+        health: Limits | Mapping[str, Any] | None = Limits(),  # noqa: B008  # frozen
     ) -> None:
         if reset_interval is not None and (isinstance(reset_interval, bool) or reset_interval < 2):
             raise StreamError(f"reset_interval={reset_interval!r} must be at least 2 frames, or None for never.")
@@ -69,6 +74,7 @@ class Reconstructor:
         self.size: Size = size
         self.reset_interval = reset_interval
         self.fast = fast
+        self.health = Limits(**health) if isinstance(health, Mapping) else health
         self._plan = plan_for(size, model.config)
         with torch.inference_mode():
             self.session = Session.fresh(model, streams)
@@ -107,9 +113,11 @@ class Reconstructor:
         view = View(normalised(cuts, self.model.state_dtype, self.model.device), self._rays(cameras))
         bases = [place.T_world_segment for place in self.session.places]
         outcome = self._step(view, write)
-        indices = self._count(write)
-        self._end_segments(view, outcome, write)
-        return predictions(
+        found = readings(self.session, outcome, self.health)
+        written = [asked and sound for asked, (sound, *_) in zip(write, found, strict=True)]
+        indices = self._count(written)
+        self._end_segments(view, outcome, written)
+        given = predictions(
             outcome,
             self.outputs,
             windows=windows,
@@ -118,6 +126,7 @@ class Reconstructor:
             timestamps=[frame.timestamp for frame in frames],
             known=[frame.intrinsics for frame in frames],
         )
+        return [self._examined(*of_a_stream) for of_a_stream in zip(self.session.places, found, given, strict=True)]
 
     @torch.inference_mode()
     def query(self, camera: Camera) -> Prediction:
@@ -150,7 +159,7 @@ class Reconstructor:
             raise StreamError(f"There is no stream {stream} to reset; there are {len(streams)}, counted from 0.")
         for i in streams if stream is None else (stream,):
             self.session.begin_segment(i, np.eye(4))
-            self.session.places[i].frames = 0
+            self.session.places[i].frames, self.session.places[i].past = 0, Past()
 
     # -- sessions ----------------------------------------------------------------------------------------------------
 
@@ -162,6 +171,7 @@ class Reconstructor:
             "size": self.size,
             "reset_interval": self.reset_interval,
             "fast": self.fast,
+            "health": None if self.health is None else dataclasses.asdict(self.health),
         }
         save_session(Path(path), self.session, self.model, settings)
 
@@ -169,8 +179,10 @@ class Reconstructor:
     def load(cls, path: str | Path, model: Cut3r) -> Reconstructor:
         """The reconstructor that was saved, on the same weights."""
         path = Path(path)
-        settings = read_header(path)["settings"]
-        reconstructor = cls(model, **settings)
+        try:
+            reconstructor = cls(model, **read_header(path)["settings"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise SessionError(f"{path} was run with settings that make no sense; save it again.") from error
         reconstructor.session = load_session(path, model, reconstructor.rule.memory_type)
         return reconstructor
 
@@ -184,6 +196,7 @@ class Reconstructor:
             reset_interval=self.reset_interval,
             streams=len(self.session.places),
             fast=self.fast,
+            health=self.health,
         )
         twin.session = self.session.fork()
         if twin.rule != self.rule:
@@ -222,6 +235,10 @@ class Reconstructor:
             place.segment_frames += written
         return [place.frames - 1 for place in self.session.places]
 
+    def _examined(self, place: StreamPlace, reading: tuple[bool, float, float], given: Prediction) -> Prediction:
+        place.past, health = examined(place.past, self.health, reading, given)
+        return dataclasses.replace(given, health=health)
+
     def _end_segments(self, view: View, outcome: Outcome, write: Sequence[bool]) -> None:
         ends = [
             written and ends_segment(self.session, stream, self.reset_interval) for stream, written in enumerate(write)
@@ -229,10 +246,13 @@ class Reconstructor:
         poses = poses_of(outcome) if any(ends) else None
         if poses is None:
             return
+        # A pose that is none would make all that follow it none; the next frame ends the segment instead.
+        ends = [ended and bool(np.isfinite(pose).all()) for ended, pose in zip(ends, poses, strict=True)]
         for stream, ended in enumerate(ends):
             if ended:
                 chain(self.session, stream, poses[stream])
-        step(self.model, self.rule, self.session, view, wanted=frozenset(), write=ends)  # seen again, as the first
+        if any(ends):
+            step(self.model, self.rule, self.session, view, wanted=frozenset(), write=ends)  # seen again, as the first
 
 
 def _moved(camera: Camera, T: Array) -> Camera:

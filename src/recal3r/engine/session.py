@@ -6,13 +6,14 @@ B streams side by side · N state tokens · C decoder width · M pose memory slo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from recal3r.engine.health import Past
 from recal3r.errors import StreamError
 from recal3r.model.cut3r import Cut3r
 from recal3r.types import Array
@@ -32,6 +33,8 @@ class StreamPlace:
     """Whether the next written frame is the first of a segment."""
     T_world_segment: Array = field(default_factory=lambda: np.eye(4))
     """Where this segment's first camera stands in the world of the stream's first one. [4, 4]"""
+    past: Past = field(default_factory=Past)
+    """What the stream's health is judged by."""
 
 
 @dataclass
@@ -72,6 +75,7 @@ class Session:
         self.pose_memory = choose(forget, self.initial_memory.repeat(len(forget), 1, 1), self.pose_memory)
         place = self.places[stream]  # its rule memory is replaced when the next frame starts it
         place.segment_frames, place.starts, place.T_world_segment = 0, True, T_world_segment
+        place.past = replace(place.past, first_drift=None)
 
     def fork(self) -> Session:
         """An independent copy."""
@@ -81,7 +85,7 @@ class Session:
             self.pose_memory.clone(),
             self.initial_memory,
             None if self.rule_memory is None else map_tensors(torch.clone, self.rule_memory),
-            [StreamPlace(p.frames, p.segment_frames, p.starts, p.T_world_segment.copy()) for p in self.places],
+            [replace(place, T_world_segment=place.T_world_segment.copy()) for place in self.places],
         )
 
 
@@ -113,6 +117,27 @@ def choose(flags: Sequence[bool], yes: T, no: T) -> T:
         return torch.where(mask, a, b)
 
     return map_tensors(pick, yes, no)
+
+
+def all_finite(*trees: Any) -> Tensor:  # [B]
+    """Per stream, on its device: whether no number is NaN or infinite (or so large that a sum of them is)."""
+    sums = [
+        tensor.detach().reshape(tensor.shape[0], -1).sum(1) for tree in trees for tensor in flatten(tree, "").values()
+    ]
+    return torch.stack(sums).isfinite().all(0)
+
+
+def where_sound(sound: Tensor, new: T, old: T | None) -> T:
+    """Per stream, `new` where it is sound, bit for bit, and `old` elsewhere, without asking the device.
+
+    Where there is no old one, or one of another size, `new` stands in for it with 0 for every number that is none.
+    """
+
+    def pick(a: Tensor, b: Tensor) -> Tensor:
+        b = torch.nan_to_num(a, 0.0, 0.0, 0.0) if a is b or a.shape != b.shape else b
+        return torch.where(sound.view(-1, *[1] * (a.ndim - 1)), a, b)
+
+    return map_tensors(pick, new, new if old is None else old)
 
 
 def flatten(tree: Any, prefix: str) -> dict[str, Tensor]:

@@ -6,12 +6,12 @@ B streams · N state tokens · P patches · C decoder width
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from recal3r.engine.session import Session, choose, map_tensors
+from recal3r.engine.session import Session, all_finite, choose, map_tensors, where_sound
 from recal3r.errors import RuleError
 from recal3r.model.cut3r import Cut3r, Tokens, View
 from recal3r.model.decoder import Decoded
@@ -29,6 +29,7 @@ class Outcome(NamedTuple):
     rate: Tensor | None  # β [B, N]; None where no rule was asked
     signals: dict[str, Tensor]
     reliability: Tensor | None = None  # [B, h, w], where it was asked for and the rule knows it
+    sound: Tensor | None = None  # [B]: whether all that was to be written is finite, so that it was
 
 
 RELIABILITY = "reliability"  # the signal of that name: ρ [B, N] in [0, 1]
@@ -72,16 +73,20 @@ def step(
     state = torch.lerp(session.state, candidate, decision.rate)
     pose_memory = model.pose_memory.write(tokens.summary, decoded.pose, session.pose_memory)
 
-    # 6. A stream that is not to be written keeps all it had.
-    session.state = choose(write, state, session.state)
-    session.pose_memory = choose(write, pose_memory, session.pose_memory)
+    # 6. A stream that is not to be written keeps all it had, and so does one that would get numbers that are none.
     old, new = session.rule_memory, map_tensors(torch.Tensor.contiguous, decision.memory)
+    sound = all_finite(state, pose_memory, new)
+    new = where_sound(sound, new, old)
     session.rule_memory = new if old is None else choose(write, new, old)
-    for place, written in zip(session.places, write, strict=True):
-        place.starts = place.starts and not written
+    session.state = choose(write, where_sound(sound, state, session.state), session.state)
+    session.pose_memory = choose(write, where_sound(sound, pose_memory, session.pose_memory), session.pose_memory)
+    if any(starts):  # the one time that the device is waited for
+        landed = cast("list[bool]", sound.tolist())
+        for place, asked, finite in zip(session.places, write, landed, strict=True):
+            place.starts = place.starts and not (asked and finite)
     rho = decision.signals.get(RELIABILITY) if reliability else None
     patches = None if rho is None else decoded.reading.of(rho).view(-1, *tokens.grid)
-    return Outcome(read, decision.rate[..., 0], dict(decision.signals), patches)
+    return Outcome(read, decision.rate[..., 0], dict(decision.signals), patches, sound)
 
 
 def _pose_token(model: Cut3r, session: Session, tokens: Tokens, starts: Sequence[bool]) -> Tensor:  # [B, 1, C]

@@ -63,6 +63,9 @@ class Run(Settings):
             return
         left_out = (summary.left_out or {}).get("count", 0)
         but = f", {left_out} that could not be read left out" if left_out else ""
+        if summary.unwell:
+            counted = ", ".join(f"{kind} in {count}" for kind, count in sorted(summary.unwell.items()))
+            say(f"frames beyond a limit of health: {counted}")
         written = ", ".join(OUTPUTS[name].path for name in self.write)
         say(f"{summary.frames} frames{but}, {summary.frames_per_second:.1f} a second; in {self.output}: {written}")
 
@@ -133,11 +136,15 @@ def progress_line(done: int, total: int | None, rate: float) -> str:
 
 
 def _line(prediction: Prediction) -> dict[str, Any]:
-    pose, camera = prediction.T_world_camera, prediction.camera
+    from recal3r.sinks.health import told
+
+    # JSON knows no NaN.
+    pose, camera = (prediction.T_world_camera, prediction.camera) if prediction.health.finite else (None, None)
     return {
         "event": "frame",
         "frame": prediction.index,
         "timestamp": prediction.timestamp,
         "T_world_camera": None if pose is None else pose.tolist(),
         "intrinsics": None if camera is None else camera.original.intrinsics.tolist(),
+        "health": told(prediction),
     }

@@ -5,10 +5,11 @@ B streams · N state tokens · S the state, S_0 the one it began with
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from recal3r.engine.session import Session
     from recal3r.engine.step import Outcome
 
+_log = logging.getLogger("recal3r.health")
 NUMBERS = "numbers"
 """The condition of a frame whose numbers are NaN or infinite. It needs no limit."""
 _EVERY = 4  # rows and columns of the confidence map that are looked at
@@ -55,6 +57,30 @@ class Limits:
             whole = name != "patience" or isinstance(value, int)
             if isinstance(value, bool) or not whole or not value > 0:
                 raise StreamError(f"The health limit {name}={value!r} is none; use a number above 0.")
+
+
+def limits_of(asked: str | Mapping[str, Any] | Limits | None) -> Limits | None:
+    """Limits from their names and numbers, as text `drift=2,patience=50` or as a mapping; `none` watches nothing."""
+    if asked is None or isinstance(asked, Limits):
+        return asked
+    if isinstance(asked, str):
+        if asked.strip() == "none":
+            return None
+        asked = dict(_named(word) for word in asked.split(",") if word.strip())
+    names = [field.name for field in fields(Limits)]
+    unknown = sorted(set(asked) - set(names))
+    if unknown:
+        raise StreamError(f"There is no health limit named {unknown[0][:40]!r}; there are {', '.join(names)}.")
+    return Limits(**asked)
+
+
+def _named(word: str) -> tuple[str, float]:
+    name, _, number = (part.strip() for part in word.partition("="))
+    try:
+        value = float(number)
+    except ValueError:
+        raise StreamError(f"{word.strip()[:40]!r} is no health limit; write them like drift=2,patience=50.") from None
+    return name, int(value) if value.is_integer() else value
 
 
 @dataclass(frozen=True)
@@ -200,6 +226,14 @@ def _is_patient(name: str) -> bool:
 
 def _counted(counts: Mapping[str, int], names: Sequence[str]) -> Mapping[str, int]:
     return {**counts, **{name: counts.get(name, 0) + 1 for name in names}}
+
+
+def told_to_the_log(index: int, health: Health, past: Past) -> None:
+    """The first of each kind, the second, the fourth, the eighth...: a stream runs for days."""
+    for alarm in health.alarms:
+        many = past.alarms[alarm.kind]
+        if many & (many - 1) == 0:
+            _log.warning("frame %d: %s%s", index, alarm.sentence, f" ({many} times so far)" if many > 1 else "")
 
 
 # -- vitals: each a number, or none where the stream does not say it -------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from recal3r.engine.health import Limits, Past, examined, readings
+from recal3r.engine.health import Limits, Past, examined, limits_of, readings, told_to_the_log
 from recal3r.engine.outputs import checked_outputs, heads_for, poses_of, predictions
 from recal3r.engine.segments import chain, ends_segment
 from recal3r.engine.session import Session, StreamPlace
@@ -62,7 +62,7 @@ class Reconstructor:
         reset_interval: int | None = None,
         streams: int = 1,
         fast: bool = True,
-        health: Limits | Mapping[str, Any] | None = Limits(),  # noqa: B008  # frozen
+        health: Limits | Mapping[str, Any] | str | None = Limits(),  # noqa: B008  # frozen
     ) -> None:
         if reset_interval is not None and (isinstance(reset_interval, bool) or reset_interval < 2):
             raise StreamError(f"reset_interval={reset_interval!r} must be at least 2 frames, or None for never.")
@@ -74,7 +74,7 @@ class Reconstructor:
         self.size: Size = size
         self.reset_interval = reset_interval
         self.fast = fast
-        self.health = Limits(**health) if isinstance(health, Mapping) else health
+        self.health = limits_of(health)
         self._plan = plan_for(size, model.config)
         with torch.inference_mode():
             self.session = Session.fresh(model, streams)
@@ -237,6 +237,7 @@ class Reconstructor:
 
     def _examined(self, place: StreamPlace, reading: tuple[bool, float, float], given: Prediction) -> Prediction:
         place.past, health = examined(place.past, self.health, reading, given)
+        told_to_the_log(given.index, health, place.past)
         return dataclasses.replace(given, health=health)
 
     def _end_segments(self, view: View, outcome: Outcome, write: Sequence[bool]) -> None:

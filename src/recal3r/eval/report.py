@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from recal3r.eval.bootstrap import Interval, bootstrap
+from recal3r.eval.extra import evaluation_package
 
 Table = Mapping[str, Mapping[int, Mapping[str, NDArray[np.floating]]]]
 """contestant -> stream length -> metric -> one number a scene."""
@@ -66,8 +65,7 @@ def write_csv(path: Path, table: Table) -> None:
 
 def curves(path: Path, table: Table, metrics: Sequence[str], contestants: Sequence[str]) -> None:
     """Each metric over the length of the stream, with the intervals as bands. Written as PNG and SVG."""
-    figure = Figure(figsize=(5.2 * len(metrics), 4.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = evaluation_package("matplotlib.figure").Figure(figsize=(5.2 * len(metrics), 4.2), layout="constrained")
     for column, metric in enumerate(metrics):
         axes = figure.add_subplot(1, len(metrics), column + 1)
         for name in contestants:

@@ -11,6 +11,7 @@ from typing import Any
 
 from recal3r.errors import OutputError
 from recal3r.sinks.base import Sink
+from recal3r.sinks.health import FiniteOnly
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Output:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     wants: frozenset[str] = frozenset()
     """What of the reconstructor it shows where there is any, but can do without."""
+    every: bool = False
+    """Whether it is given frames without numbers too."""
 
     def open(self, folder: Path, options: Mapping[str, Any], *, overwrite: bool) -> Sink:
         try:
@@ -32,7 +35,8 @@ class Output:
         except ImportError as error:
             raise OutputError(f"{self.kind} does not load ({error}); install recal3r with the extra for it.") from error
         known = {name: value for name, value in options.items() if name in self.takes}
-        return kind(folder / self.path, **self.options, **known, overwrite=overwrite)
+        sink = kind(folder / self.path, **self.options, **known, overwrite=overwrite)
+        return sink if self.every else FiniteOnly(sink)
 
 
 _CLOUD = frozenset({"edge", "budget", "least_confidence", "keep"})
@@ -53,7 +57,8 @@ OUTPUTS: Mapping[str, Output] = MappingProxyType(
         "rrd": Output("rerun", "RerunSink", "recording.rrd", wants=_RELIABILITY),
         "gates": Output("gates", "GatesSink", "gates.arrow"),
         "frames": Output("frames", "FramesSink", "frames", wants=_RELIABILITY),
-        "report": Output("report", "ReportSink", "report.html", wants=_RELIABILITY),
+        "report": Output("report", "ReportSink", "report.html", wants=_RELIABILITY, every=True),
+        "health": Output("health", "HealthSink", "health.jsonl", every=True),
     }
 )
 

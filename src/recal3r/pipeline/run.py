@@ -7,7 +7,7 @@ import json
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 import recal3r
+from recal3r.engine.health import limits_of
 from recal3r.engine.reconstructor import Reconstructor
 from recal3r.errors import Recal3rError
 from recal3r.model.cut3r import Cut3r
@@ -30,12 +31,13 @@ from recal3r.pipeline.settings import Settings
 from recal3r.pipeline.timings import peak_memory
 from recal3r.rules.registry import describe, get_rule
 from recal3r.sinks.base import Sink, Tee
+from recal3r.sinks.health import FiniteOnly
 from recal3r.sources.base import Skipped, Source
 from recal3r.sources.open import open_source
 from recal3r.types import Prediction
 
 _DECISIVE = (
-    *("write", "size", "reset_interval", "frames"),
+    *("write", "size", "reset_interval", "frames", "health"),
     *("cloud_points", "cloud_edge", "least_confidence", "farthest", "drop_edges", "drop_sky"),
 )
 """The settings that decide what is written, beside those that have a place of their own in `run.json`."""
@@ -66,6 +68,7 @@ class Summary:
     seconds: float  # of this one
     was_complete: bool = False  # there was nothing to do
     left_out: Mapping[str, Any] | None = None  # frames that could not be read
+    unwell: Mapping[str, int] = field(default_factory=dict[str, int])  # frames beyond a limit, by kind
 
     @property
     def frames_per_second(self) -> float:
@@ -83,6 +86,7 @@ class Run:
         """Runs until the source ends. An error says, in its notes, what was kept."""
         settings = self.settings
         rule = describe(get_rule(settings.rule))
+        limits_of(settings.health)
         if settings.threads is not None:
             torch.set_num_threads(settings.threads)
         with open_source(settings.source, **settings.source_options) as source:
@@ -126,9 +130,12 @@ class Run:
         except BaseException as error:
             self._note_end(error, identity, pipeline)
             raise
-        folder.note(identity, frames=pipeline.done, complete=True, left_out=_left_out(source))
+        past = pipeline.reconstructor.session.places[0].past
+        health = {"unwell": dict(past.unwell), "alarms": dict(past.alarms)}
+        folder.note(identity, frames=pipeline.done, complete=True, left_out=_left_out(source), health=health)
         folder.checkpoints.remove()
-        return Summary(pipeline.done, resumed_at, time.perf_counter() - begun, left_out=_left_out(source))
+        seconds = time.perf_counter() - begun
+        return Summary(pipeline.done, resumed_at, seconds, left_out=_left_out(source), unwell=health["unwell"])
 
     def _already(self, identity: Identity) -> Summary:
         frames = self.folder.frames(identity)
@@ -138,7 +145,7 @@ class Run:
     def _sinks(self, *, overwrite: bool) -> Tee:
         options, folder = self.settings.sink_options, self.folder.path
         sinks = [OUTPUTS[name].open(folder, options, overwrite=overwrite) for name in self.settings.write]
-        return Tee(*sinks, *self._also)
+        return Tee(*sinks, *map(FiniteOnly, self._also))
 
     def _reconstructor(self, model: Cut3r, sinks: Tee, checkpoint: Checkpoint | None) -> Reconstructor:
         if checkpoint is not None and checkpoint.session is not None:
@@ -146,7 +153,12 @@ class Run:
         settings = self.settings
         outputs = sinks.needs.union({"pose"}, *(OUTPUTS[name].wants for name in settings.write))
         return Reconstructor(
-            model, settings.rule, sorted(outputs), settings.size, reset_interval=settings.reset_interval
+            model,
+            settings.rule,
+            sorted(outputs),
+            settings.size,
+            reset_interval=settings.reset_interval,
+            health=settings.health,
         )
 
     def _identity(self, source: Source, model: Cut3r, weights: Path, rule: str) -> Identity:

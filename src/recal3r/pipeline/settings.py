@@ -50,6 +50,7 @@ class Settings:
     )
     reset_interval: int | None = _option(None, "begin a new segment every so many frames")
     frames: int | None = _option(None, "end after so many frames")
+    health: str = _option("", "limits beyond which to warn, such as drift=2,patience=50; none watches nothing")
 
     stride: int | None = _option(None, "of pictures and videos: every so many frames one")
     start: int | None = _option(None, "of pictures and videos: the first frame, counted from 0")

@@ -6,6 +6,7 @@ from recal3r.sinks.colmap import ColmapSink
 from recal3r.sinks.depth import DepthSink
 from recal3r.sinks.gates import GatesSink
 from recal3r.sinks.glb import GlbSink
+from recal3r.sinks.health import HealthSink
 from recal3r.sinks.nerfstudio import NerfstudioSink
 from recal3r.sinks.report import ReportSink
 from recal3r.sinks.rerun import RerunSink
@@ -17,6 +18,7 @@ __all__ = [
     "DepthSink",
     "GatesSink",
     "GlbSink",
+    "HealthSink",
     "KittiSink",
     "NerfstudioSink",
     "ReportSink",

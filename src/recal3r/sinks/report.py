@@ -18,6 +18,7 @@ from recal3r.sinks.base import Mark, asked_for
 from recal3r.sinks.cloud import VoxelMap
 from recal3r.sinks.files import write_whole
 from recal3r.sinks.filters import colours_of
+from recal3r.sinks.health import Troubles
 from recal3r.sinks.horizon import memory_horizon
 from recal3r.sinks.palette import shade, stretched
 from recal3r.sinks.picture import jpeg, seen_by, within
@@ -56,6 +57,7 @@ class ReportSink:
         self._least_confidence = least_confidence
         self._moments, self._path_taken = Thinned(moments), Thinned(600)
         self._curves, self._voxels = Curves(300), VoxelMap(0.02, 100_000)
+        self._troubles = Troubles()
         self._walked = 0.0
         self._last: Array | None = None  # T_world_camera [4, 4]
 
@@ -79,11 +81,15 @@ class ReportSink:
             curves=self._curves,
             cloud=self._voxels.cloud(),
             edge=self._voxels.edge,
+            troubles=self._troubles,
             timings=_beside(self._path, "timings.json"),
         )
         write_whole(self._path, page(story).encode())
 
     def write(self, prediction: Prediction, image: Image | None = None) -> None:
+        self._troubles.add(prediction)
+        if not prediction.health.finite:
+            return
         camera = asked_for(prediction.camera, "camera", self)
         T = camera.T_world_camera.astype(np.float64)
         self._walked += 0.0 if self._last is None else float(np.linalg.norm(T[:3, 3] - self._last[:3, 3]))
@@ -95,6 +101,7 @@ class ReportSink:
 
     def mark(self) -> Mark:
         parts = {"moments": self._moments, "path": self._path_taken, "curves": self._curves, "voxels": self._voxels}
+        parts |= {"troubles": self._troubles}
         within_parts = Mark.beside({name: part.mark() for name, part in parts.items()})
         last = {} if self._last is None else {"last": self._last}
         return Mark({"walked": self._walked, **within_parts.numbers}, {**last, **within_parts.arrays})
@@ -106,6 +113,7 @@ class ReportSink:
         self._path_taken.resume(mark.inside("path"))
         self._curves.resume(mark.inside("curves"))
         self._voxels.resume(mark.inside("voxels"))
+        self._troubles.resume(mark.inside("troubles"))
 
     def _path_so_far(self) -> Array:  # [K, 4, 4]
         last = [] if self._last is None else [self._last]

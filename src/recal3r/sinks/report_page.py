@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from recal3r.sinks.cloud import Cloud
+from recal3r.sinks.health import Troubles
 from recal3r.sinks.report_charts import Chart, data_url, ground_map, number, upright
 from recal3r.sinks.thinned import Curves, Moment
 from recal3r.types import Array
@@ -45,6 +46,7 @@ class Story:
     cloud: Cloud
     edge: float
     timings: Mapping[str, Any]
+    troubles: Troubles
 
 
 def page(story: Story) -> str:
@@ -56,7 +58,7 @@ def page(story: Story) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark">'
         f"<title>recal3r report</title>\n<style>\n{style}</style></head>\n<body><main>\n"
-        f"{_header(story)}\n{_map(story)}\n{_strip(story)}\n{_charts(story)}\n{_table(story)}\n"
+        f"{_header(story)}\n{_map(story)}\n{_strip(story)}\n{_health(story)}\n{_charts(story)}\n{_table(story)}\n"
         '<section id="time" hidden><h2>Timings</h2><table></table></section>\n'
         f'</main>\n<script type="application/json" id="timings">{timings}</script>\n'
         f"<script>\n{script}</script></body></html>\n"
@@ -126,6 +128,18 @@ def _card(moment: Moment, rows: list[str]) -> str:
     seconds = float(moment["timestamp"])
     when = "" if np.isnan(seconds) else f" <small>{seconds:,.2f} s</small>"
     return f"<figure><figcaption>{int(moment['index'])}{when}</figcaption>{''.join(pictures)}</figure>"
+
+
+def _health(story: Story) -> str:
+    """What the monitor said; of a stream that was well, that."""
+    troubles = story.troubles
+    if not troubles.unwell:
+        return "<section><h2>Health</h2><p>Nothing was beyond its limit.</p></section>"
+    counted = ", ".join(f"{escape(kind)} in {count:,}" for kind, count in sorted(troubles.unwell.items()))
+    said = "".join(f"<li>Frame {index}: {escape(sentence)}</li>" for index, sentence in troubles.sentences)
+    more = troubles.alarms - len(troubles.sentences)
+    rest = f"<p>And {more:,} more.</p>" if more else ""
+    return f"<section><h2>Health</h2><p>Frames beyond a limit: {counted}.</p><ul>{said}</ul>{rest}</section>"
 
 
 def _charts(story: Story) -> str:

@@ -23,7 +23,7 @@ def kitti_line(T_world_camera: Array) -> str:
     return " ".join(f"{number:.9e}" for number in T_world_camera[:3].ravel())
 
 
-class _LineSink:
+class LineSink:
     """A text file that grows by a line a frame."""
 
     needs = frozenset({"pose"})
@@ -66,7 +66,7 @@ class _LineSink:
         raise NotImplementedError
 
 
-class TumSink(_LineSink):
+class TumSink(LineSink):
     """TUM's format. A frame without a timestamp gets its index."""
 
     def _line(self, prediction: Prediction) -> str:
@@ -74,7 +74,7 @@ class TumSink(_LineSink):
         return tum_line(prediction.index if prediction.timestamp is None else prediction.timestamp, pose)
 
 
-class KittiSink(_LineSink):
+class KittiSink(LineSink):
     """KITTI's format: poses only."""
 
     def _line(self, prediction: Prediction) -> str:

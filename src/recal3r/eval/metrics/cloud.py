@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree  # pyright: ignore  # scipy has no stubs of its own
+
+from recal3r.eval.extra import evaluation_package
 
 Cloud = NDArray[np.floating]
 _AT_ONCE = 50_000  # points whose neighbourhoods are held in memory together
@@ -30,7 +31,7 @@ class SurfaceError(NamedTuple):
 
 
 def tree_of(points: Cloud) -> Any:
-    return cast("Any", cKDTree)(points)
+    return evaluation_package("scipy.spatial").cKDTree(points)
 
 
 def nearest(points: Cloud, targets: Cloud) -> NDArray[np.float64]:

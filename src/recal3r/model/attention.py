@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from recal3r.model.onednn import can_pack, product
 from recal3r.model.rope import Rope
 
 
@@ -24,6 +25,11 @@ class KeysValues(NamedTuple):
 
 Attend = Callable[[Tensor, KeysValues], Tensor]
 """queries [B, H, T, d], what is seen -> [B, H, T, d]."""
+
+
+TILE_ELEMENTS = 2**20
+"""How many logits may exist at once on a CPU: 4 MB in float32, whatever the size of network and picture."""
+_WORTHWHILE = 2**16  # logits of a head, below which calls cost more than they save
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:  # [B, T, H*d] -> [B, H, T, d]
@@ -40,6 +46,30 @@ def attend(queries: Tensor, seen: KeysValues) -> Tensor:
         logits = queries @ seen.keys.transpose(-2, -1) * queries.shape[-1] ** -0.5
         return logits.softmax(dim=-1) @ seen.values
     return F.scaled_dot_product_attention(queries, seen.keys, seen.values)
+
+
+def attend_by_heads(queries: Tensor, seen: KeysValues) -> Tensor:
+    """`attend` by the products that layers use: on a CPU faster than its fused kernel, which uses others.
+
+    One head's logits exist at a time, in the cache, and of those no more than `TILE_ELEMENTS`.
+    """
+    tokens, others = queries.shape[-2], seen.keys.shape[-2]
+    on_cpu = queries.device.type == "cpu" and can_pack(queries.dtype) and not torch.compiler.is_compiling()
+    if not on_cpu or queries.requires_grad or tokens * others < _WORTHWHILE:
+        return attend(queries, seen)
+    batch, heads, _, size = queries.shape
+    scaled = torch.mul(queries, size**-0.5, out=queries.new_empty(queries.shape)).flatten(0, 1)  # [B*H, T, d]
+    keys = seen.keys.contiguous().flatten(0, 1)
+    values = seen.values.transpose(-2, -1).contiguous().flatten(0, 1)  # [B*H, d, U]
+    out = queries.new_empty(batch, tokens, heads, size)
+    rows = max(1, TILE_ELEMENTS // others)
+    for head in range(batch * heads):
+        merged = out[head // heads, :, head % heads]  # [T, d], where `merge_heads` wants it
+        for first in range(0, tokens, rows):
+            weights = product(scaled[head, first : first + rows], keys[head])
+            torch.softmax(weights, dim=-1, out=weights)
+            merged[first : first + rows] = product(weights, values[head])
+    return out.transpose(1, 2)
 
 
 def attend_with_logsumexp(queries: Tensor, seen: KeysValues, scale: float) -> tuple[Tensor, Tensor]:

@@ -57,6 +57,8 @@ class EncoderBlock(nn.Module):
 class DecoderBlock(nn.Module):
     """x += attn(norm1 x); x += cross(norm2 x, norm_y y); x += mlp(norm3 x)."""
 
+    attends = staticmethod(attend)
+
     def __init__(self, width: int, heads: int, mlp_ratio: int) -> None:
         super().__init__()
         self.norm1 = layer_norm(width)

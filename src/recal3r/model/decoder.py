@@ -80,13 +80,13 @@ class Decoder(nn.Module):
 
         def attend_and_remember(queries: Tensor, seen: KeysValues) -> Tensor:
             reading[:] = [Reading(queries, seen.keys)]
-            return attend(queries, seen)
+            return self.image_blocks[-1].attends(queries, seen)
 
         streams: list[Tensor] = []
         for state_block, image_block in zip(self.state_blocks, self.image_blocks, strict=True):
             seen_image = state_block.look_at(image, image_in_state)
             seen_state = image_block.look_at(state, state_in_image)
-            looking = attend if probe is None else probe.watch(seen_state.values)
+            looking = state_block.attends if probe is None else probe.watch(seen_state.values)
             state, image = (
                 state_block(state, seen_image, state_in_state, looking),
                 image_block(image, seen_state, image_in_image, attend_and_remember),

@@ -51,7 +51,8 @@ class Fusion(nn.Module):
     def forward(self, x: Tensor, finer: Tensor | None) -> Tensor:  # [B, F, h, w] -> [B, F, 2h, 2w]
         if finer is not None:
             x = self.skip(finer).add_(x)
-        return self.out(doubled(self.merge(x)))
+        # The definition doubles first. A 1x1 convolution commutes with means of pixels, and here has a quarter of them.
+        return doubled(self.out(self.merge(x)))
 
 
 class DptHead(nn.Module):

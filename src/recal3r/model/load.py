@@ -12,7 +12,8 @@ from recal3r.model.checkpoint import read_checkpoint
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.cut3r import Cut3r
 from recal3r.model.hub import resolve
-from recal3r.model.packed import can_pack, fast_in_bfloat16
+from recal3r.model.onednn import can_pack
+from recal3r.model.packed import fast_in_bfloat16
 
 Dtype = Literal["auto", "float32", "bfloat16", "float64"]
 

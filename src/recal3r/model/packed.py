@@ -15,8 +15,16 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from recal3r.model.attention import Attend, CrossAttention, KeysValues, SelfAttention, attend, merge_heads
+from recal3r.model.attention import (
+    Attend,
+    CrossAttention,
+    KeysValues,
+    SelfAttention,
+    attend_by_heads,
+    merge_heads,
+)
 from recal3r.model.blocks import ConditionedBlock, ConditionedNorm, DecoderBlock, EncoderBlock, Mlp
+from recal3r.model.onednn import can_pack
 from recal3r.model.rope import Rope
 
 _TOKENS_HINT = 768  # what the layout is chosen for; any number of tokens is right
@@ -42,13 +50,6 @@ class PackedLinear(nn.Module):
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """residual + x Wᵀ + b."""
         return torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.packed, self.bias, "add")
-
-
-def can_pack(dtype: torch.dtype) -> bool:
-    """Whether this machine's PyTorch has the calls that packed layers stand on."""
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
-        return False
-    return dtype == torch.float32 or (dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def fast_in_bfloat16(device: torch.device) -> bool:
@@ -95,7 +96,7 @@ class PackedSelfAttention(nn.Module):
     def added_to(self, residual: Tensor, x: Tensor, rope: Rope | None) -> Tensor:
         qkv = self.qkv(x).view(*x.shape[:2], 3, self.heads, -1)  # [B, T, 3, H, d]
         queries, keys = turned(qkv[:, :, :2], rope).transpose(1, 3).unbind(2)  # each [B, H, T, d]
-        out = attend(queries, KeysValues(keys, qkv[:, :, 2].transpose(1, 2)))
+        out = attend_by_heads(queries, KeysValues(keys, qkv[:, :, 2].transpose(1, 2)))
         return self.proj.add_to(residual, merge_heads(out))
 
 
@@ -140,6 +141,8 @@ class PackedEncoderBlock(nn.Module):
 
 
 class PackedDecoderBlock(nn.Module):
+    attends = staticmethod(attend_by_heads)
+
     def __init__(self, plain: DecoderBlock) -> None:
         super().__init__()
         self.norm1, self.norm2, self.norm3, self.norm_y = plain.norm1, plain.norm2, plain.norm3, plain.norm_y
@@ -149,7 +152,7 @@ class PackedDecoderBlock(nn.Module):
     def look_at(self, y: Tensor, rope: Rope | None) -> KeysValues:
         return self.cross_attn.look_at(self.norm_y(y), rope)
 
-    def forward(self, x: Tensor, seen: KeysValues, rope: Rope | None, attend: Attend = attend) -> Tensor:
+    def forward(self, x: Tensor, seen: KeysValues, rope: Rope | None, attend: Attend = attend_by_heads) -> Tensor:
         x = self.attn.added_to(x, self.norm1(x), rope)
         x = self.cross_attn.added_to(x, self.norm2(x), seen, rope, attend)
         return self.mlp.added_to(x, self.norm3(x))

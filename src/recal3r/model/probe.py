@@ -17,7 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from recal3r.model.attention import Attend, KeysValues, attend, merge_heads, split_heads
+from recal3r.model.attention import Attend, KeysValues, attend_by_heads, merge_heads, split_heads
 from recal3r.model.moments import Measured, by_moments
 from recal3r.model.tiles import by_tiles
 
@@ -133,7 +133,7 @@ class FusedProbe:
                 product = merge_heads(queries) @ merge_heads(keys).transpose(-2, -1)
                 sums.add(Stat.MEAN_LOGIT_MAP, _accumulate(product) * (scale / queries.shape[1]))
             if not {Stat.RESIDUAL, Stat.ENTROPY} & self.needs:
-                return attend(queries, seen)
+                return attend_by_heads(queries, seen)
             says = _in_heads_of(queries, state_values) if Stat.RESIDUAL in self.needs else None
             measured = _method(queries)(queries, seen, says)
             if measured.predicted is not None:

@@ -1,16 +1,18 @@
-"""Attention and what rules want to know of it, on a CPU: a few heads' logits at a time, in the cache and gone at once.
+"""Attention and what rules want to know of it, on a CPU: one head's logits at a time, in the cache and gone at once.
 
 H heads (of all samples) · N state tokens · P patches · d head size
 
-One exponential of the logits serves both directions. With keys centred over the patches, k̂_j = k_j - mean_j k_j, the
-centred logits â_mj = scale q_m·k̂_j differ from a_mj by c_m = scale q_m·mean_j k_j, a constant per query, and
+The softmax that attention needs anyway serves both directions. With keys centred over the patches,
+k̂_j = k_j - mean_j k_j, the centred logits â_mj = scale q_m·k̂_j differ from a_mj by c_m = scale q_m·mean_j k_j, a
+constant per query, and for P_mj = softmax_j a_mj = softmax_j â_mj = exp(â_mj) / Z_m
 
-    W_mj = exp â_mj
-    over patches:       softmax_j a_mj = W_mj / Σ_j W_mj                                                      (1)
-    over state tokens:  softmax_m a_mj = W_mj s_m / Σ_m W_mj s_m,   s_m = exp(c_m - max c)                    (2)
+    log Z_m = max_j â_mj - log max_j P_mj                                                                         (1)
+    H_m = log Z_m - Σ_j P_mj â_mj = log Z_m - scale q_m·Σ_j P_mj k̂_j                                              (2)
+    softmax_m a_mj = P_mj s_m / Σ_m P_mj s_m,   s_m = Z_m exp(c_m) up to a factor                                 (3)
 
-so that all sums are matrix products of W with [values, keys, 1] and of Wᵀ with s·[state values, 1]. No maximum is
-subtracted: where a sum leaves the range in which that is exact, its head is measured again the careful way.
+so that all sums are matrix products of P with [values, keys] and of Pᵀ with s·[state values, 1]. A head is measured
+again, the careful way, where that loses digits: in (2) both terms are large; in (3) all tokens that look at a patch
+have an s far below the largest.
 """
 
 from __future__ import annotations
@@ -22,27 +24,27 @@ from torch import Tensor
 
 from recal3r.model.attention import KeysValues
 from recal3r.model.moments import Measured
+from recal3r.model.onednn import product, product_down
 
-TILE_ELEMENTS = 2**21
-"""How many logits may exist at once: 8 MB in float32, whatever the size of network and picture."""
-_LEAST, _MOST = 1e-9, 1e9  # sums in between are exact to the last digits of float32
+_LARGEST = 20.0  # a logit to which (2) is exact within 1e-5
+_LEAST = 1e-24  # a sum of (3) above this has lost no term that matters: what underflows is below 1e-38
 
 
-class _Layer(NamedTuple):
-    """Patches alone, keys centred over them. All but the values in float32 or better."""
+class _Heads(NamedTuple):
+    """Patches alone, keys centred over them."""
 
     q: Tensor  # [H, N, d], scaled
     k: Tensor  # k̂ [H, P, d]
-    v: Tensor  # [H, P, d]
+    seen: Tensor  # values and keys [H, 2d, P]
     v_state: Tensor | None  # [H, N, d]
-    shift: Tensor  # c [H, N, 1]
+    shift: Tensor  # c [H, N, 1], in float32 or better
 
 
 class _Softmaxes(NamedTuple):
-    """What both directions give."""
+    """What both directions give, in float32 or better."""
 
-    log_total: Tensor  # log Z_m = log Σ_j W_mj [H, N, 1]
-    value: Tensor  # Σ_j p_mj v_j [H, N, d]
+    value: Tensor  # Σ_j P_mj v_j [H, N, d]
+    log_total: Tensor  # log Z_m [H, N, 1]
     entropy: Tensor  # [H, N, 1]
     predicted: Tensor | None  # [H, P, d]
 
@@ -50,13 +52,19 @@ class _Softmaxes(NamedTuple):
 def by_tiles(queries: Tensor, seen: KeysValues, state_values: Tensor | None) -> Measured:
     """`queries`, `state_values` [B, H, N, d]; the first of what is seen is the pose token."""
     q, k, v = (x.flatten(0, 1) for x in (queries, *seen))
-    v_state = None if state_values is None else state_values.flatten(0, 1)
     wide = torch.promote_types(q.dtype, torch.float32)
     q_wide, k_wide = q.to(wide) * queries.shape[-1] ** -0.5, k.to(wide)
     middle = k_wide[:, 1:].mean(1, keepdim=True)
-    shift = (q_wide * middle).sum(-1, keepdim=True)  # c [H, N, 1]
     centred = k_wide - middle
-    found = _shared(_Layer(q_wide, centred[:, 1:], v[:, 1:], v_state, shift))
+    keys = centred[:, 1:].to(q.dtype)
+    heads = _Heads(
+        q_wide.to(q.dtype).contiguous(),
+        keys.contiguous(),
+        torch.cat((v[:, 1:], keys), dim=-1).transpose(1, 2).contiguous(),
+        None if state_values is None else state_values.flatten(0, 1),
+        (q_wide * middle).sum(-1, keepdim=True),
+    )
+    found = _measured(heads)
     pose_logit = (q_wide * centred[:, :1]).sum(-1, keepdim=True)
     share = (pose_logit - found.log_total).sigmoid()  # p_0: the pose token joins by its share of the whole
     return Measured(
@@ -66,50 +74,41 @@ def by_tiles(queries: Tensor, seen: KeysValues, state_values: Tensor | None) -> 
     )
 
 
-def _shared(layer: _Layer) -> _Softmaxes:
-    """By one exponential, in the precision of the values."""
-    q, k, v, v_state, shift = layer
-    (heads, tokens, size), patches = q.shape, k.shape[1]
-    working, wide = v.dtype, q.dtype
-    q_working, k_working = q.to(working), k.to(working)
-    seen = torch.cat((v, k_working, k_working.new_ones(heads, patches, 1)), dim=-1)
-    weigh = (shift - shift.amax(1, keepdim=True)).exp().to(working)  # s [H, N, 1]
-    said = None if v_state is None else torch.cat((v_state * weigh, weigh), dim=-1)
-    rows = v.new_empty(heads, tokens, 2 * size + 1)
-    columns = v.new_ones(heads, patches, size + 1)
-    tile = max(1, min(heads, TILE_ELEMENTS // (tokens * patches)))
-    weights = v.new_empty(tile, tokens, patches)
-    for first in range(0, heads, tile):
-        some = slice(first, min(first + tile, heads))
-        w = weights[: some.stop - first]
-        torch.bmm(q_working[some], k_working[some].transpose(1, 2), out=w).exp_()  # W
-        torch.bmm(w, seen[some], out=rows[some])  # (1)
-        if said is not None:
-            torch.bmm(w.transpose(1, 2), said[some], out=columns[some])  # (2)
-    rows, columns = rows.to(wide), columns.to(wide)
-    total, column_total = rows[..., -1:], columns[..., -1:]
-    value, key = (rows[..., :-1] / total).chunk(2, dim=-1)
-    log_total = total.log()
-    # H = -Σ_j p_j log p_j with log p_j = â_j - log Z and â_j = q·k̂_j
-    entropy = (log_total - (q * key).sum(-1, keepdim=True)).clamp_min(0)
-    found = _Softmaxes(log_total, value, entropy, None if said is None else columns[..., :-1] / column_total)
-    least = torch.minimum(total.amin((1, 2)), column_total.amin((1, 2)))
-    most = torch.maximum(total.amax((1, 2)), column_total.amax((1, 2)))
-    exact = ((least > _LEAST) & (most < _MOST)).numpy()  # False for NaN
-    for head in range(heads):
-        if not exact[head]:
-            _measure_carefully(found, layer, head)
+def _measured(heads: _Heads) -> _Softmaxes:
+    q, k, seen, v_state, shift = heads
+    count, tokens, size = q.shape
+    rows = shift.new_empty(count, tokens, 2 * size)  # Σ_j P_mj [v_j, k̂_j]
+    log_total = torch.empty_like(shift)
+    predicted = None if v_state is None else shift.new_empty(count, k.shape[1], size)
+    careful: list[int] = []
+    for head in range(count):
+        logits = product(q[head], k[head])  # â [N, P]
+        top = logits.amax(-1, keepdim=True).to(shift.dtype)
+        p = torch.softmax(logits, dim=-1, out=logits)
+        rows[head] = product(p, seen[head])
+        log_total[head] = top - p.amax(-1, keepdim=True).to(shift.dtype).log()  # (1)
+        exact = bool(top.amax() < _LARGEST)  # False for NaN
+        if v_state is not None and predicted is not None:
+            weights = (log_total[head] + shift[head]).T  # log s [1, N]
+            weights = (weights - weights.amax()).exp().to(p.dtype)
+            total = weights[0] @ p
+            predicted[head] = product_down(p, v_state[head] * weights.T) / total[:, None]  # (3)
+            exact = exact and bool(total.amin() > _LEAST)
+        if not exact:
+            careful.append(head)
+    value, key = rows.chunk(2, dim=-1)
+    entropy = (log_total - (q.to(shift.dtype) * key).sum(-1, keepdim=True)).clamp_min(0)  # (2)
+    found = _Softmaxes(value, log_total, entropy, predicted)
+    for head in careful:
+        _measure_carefully(found, heads, head)
     return found
 
 
-def _measure_carefully(found: _Softmaxes, layer: _Layer, head: int) -> None:
+def _measure_carefully(found: _Softmaxes, heads: _Heads, head: int) -> None:
     """One head again, each direction by a softmax of its own: right for logits of any size. Changes `found`."""
-    wide = layer.q.dtype
-    logits = layer.q[head] @ layer.k[head].T  # â [N, P]
+    shift = heads.shift[head]
+    logits = heads.q[head].to(shift.dtype) @ heads.k[head].to(shift.dtype).T
     log_p = logits.log_softmax(-1)
-    p = log_p.exp()
-    found.log_total[head] = logits.logsumexp(-1, keepdim=True)
-    found.value[head] = p @ layer.v[head].to(wide)
-    found.entropy[head] = -(p * log_p).sum(-1, keepdim=True)
-    if layer.v_state is not None and found.predicted is not None:
-        found.predicted[head] = (logits + layer.shift[head]).softmax(0).T @ layer.v_state[head].to(wide)
+    found.entropy[head] = -(log_p.exp() * log_p).sum(-1, keepdim=True)
+    if heads.v_state is not None and found.predicted is not None:
+        found.predicted[head] = (logits + shift).softmax(0).T @ heads.v_state[head].to(shift.dtype)

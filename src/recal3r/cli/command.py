@@ -4,6 +4,7 @@ A field without a default is a positional argument; one with a default is `--its
     help     what it means
     short    another name, such as "-o"; a field that has one and no default is an option that must be given
     shown    what stands for each of its values in the help
+    place    true for one with a default that is given by its place, or not at all
     parse    what makes its value of a word, where the type does not say it; a Recal3rError of it is an error of usage
 Types: str, int, float, bool, Path, Literal, tuples of these, and any of them or None.
 """
@@ -56,7 +57,9 @@ def add_options(parser: argparse.ArgumentParser, command: type[Command]) -> None
             settings["metavar"] = field.metadata["shown"]
         default, short = _default(field), field.metadata.get("short")
         names = [*([short] if short else []), f"--{field.name.replace('_', '-')}"]
-        if default is not dataclasses.MISSING:
+        if field.metadata.get("place"):
+            parser.add_argument(field.name, nargs="?", default=default, **settings)
+        elif default is not dataclasses.MISSING:
             if default not in (None, False, ()):
                 settings["help"] += f" (default: {_shown(default)})"
             parser.add_argument(*names, dest=field.name, default=default, **settings)

@@ -34,6 +34,7 @@ ENTRIES = (
     Entry("train", "recal3r.cli.train", "Train a network of our own on procedural rooms."),
     Entry("study", "recal3r.cli.study", "Compare rules, ablations and controls on long walks whose truth is known."),
     Entry("view", "recal3r.cli.view", "Look at a run in the browser, afterwards or while it is made."),
+    Entry("doctor", "recal3r.cli.doctor", "See what is installed, whether a stream would run here, and how long."),
     Entry("weights", "recal3r.cli.weights", "List, fetch, convert and verify the weights of networks."),
 )
 

@@ -30,7 +30,7 @@ BELOW = {
     "model": {"types", "errors", "geometry"},
     "rules": {"types", "errors", "geometry", "model"},
     "engine": {"types", "errors", "geometry", "model", "rules"},
-    "eval": {"types", "errors", "geometry", "sources", "model", "rules", "engine"},
+    "eval": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "sinks"},
     "train": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "eval"},
     "viewer": {"types", "errors", "geometry", "sinks"},
     "pipeline": {"types", "errors", "geometry", "sources", "model", "rules", "engine", "sinks", "viewer", "__init__"},

@@ -69,7 +69,7 @@ def test_the_whole_reconstruction_task_runs(redkitchen: Path, mini: recal3r.Cut3
         "redkitchen/seq-01",
         tmp_path / "store",
     )
-    ((result,), _) = run_job(job)
+    (result,) = run_job(job).results
     assert result.error is None
     assert len(result.frames) == 150, "300 frames at stride 2"
     assert all(math.isfinite(value) for value in result.values.values())

@@ -154,7 +154,7 @@ def test_every_protocol_runs(name: str, laid_out: LaidOut, weights: Path, tmp_pa
         wanted = dataclasses.replace(wanted, frames=dataclasses.replace(wanted.frames, start=1, stride=1))
     sequence = dataset(wanted.dataset, root).names()[0]
     job = Job(str(weights), CONTESTANT, (wanted,), (4,), root, sequence, tmp_path)
-    ((result,), _) = run_job(job)
+    (result,) = run_job(job).results
     assert result.error is None
     assert len(result.frames) == 4
     assert set(result.values) == {measure.name for measure in wanted.task.metrics}
@@ -173,9 +173,9 @@ def test_a_shorter_stream_is_the_beginning_of_a_longer_one(
 
     monkeypatch.setattr(Reconstructor, "push", counted)
     root, protocols = laid_out("synthetic"), synthetic_sweep().protocols
-    both, _ = run_job(Job(str(weights), CONTESTANT, protocols, (4, 8), root, "scene-000", tmp_path / "both"))
+    both = run_job(Job(str(weights), CONTESTANT, protocols, (4, 8), root, "scene-000", tmp_path / "both")).results
     assert len(shown) == 8
-    alone, _ = run_job(Job(str(weights), CONTESTANT, protocols, (4,), root, "scene-000", tmp_path / "alone"))
+    alone = run_job(Job(str(weights), CONTESTANT, protocols, (4,), root, "scene-000", tmp_path / "alone")).results
     by_place = {one.place(Path()): one for one in both}
     assert all(by_place[one.place(Path())] == one for one in alone)
 
@@ -204,9 +204,9 @@ def test_broken_pictures_and_predictions_fail_their_sequence_alone(
         return dataclasses.replace(said, T_world_camera=said.T_world_camera * np.nan) if said.index == 2 else said
 
     monkeypatch.setattr(Reconstructor, "push", lost)
-    (result, depth, _), _ = run_job(
+    result, depth, _ = run_job(
         Job(str(weights), CONTESTANT, synthetic_sweep().protocols, (8,), laid_out("synthetic"), "scene-000", tmp_path)
-    )
+    ).results
     assert "no finite number" in result.error
     assert math.isnan(result.value("ate"))
     assert depth.error is None

@@ -31,6 +31,7 @@ ENTRIES = (
     ),
     Entry("run", "recal3r.cli.run", "Reconstruct a video, pictures or a live stream into files that others read."),
     Entry("data", "recal3r.cli.data", "Get datasets ready for evaluation, and see what is missing."),
+    Entry("eval", "recal3r.cli.eval", "Measure rules on datasets, beside the published numbers, and compare two runs."),
     Entry("train", "recal3r.cli.train", "Train a network of our own on procedural rooms."),
     Entry("study", "recal3r.cli.study", "Compare rules, ablations and controls on long walks whose truth is known."),
     Entry("view", "recal3r.cli.view", "Look at a run in the browser, afterwards or while it is made."),

@@ -18,11 +18,20 @@ class Interval(NamedTuple):
     """How many were asked."""
 
 
-def bootstrap(values: NDArray[np.floating], *, level: float = 0.95, draws: int = 2000, seed: int = 0) -> Interval:
-    """The mean over scenes and its percentile interval. Scenes that failed (NaN) are left out and counted."""
-    good = values[np.isfinite(values)]
+def bootstrap(
+    values: NDArray[np.floating],
+    weights: NDArray[np.floating] | None = None,
+    *,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """The (weighted) mean over scenes and its percentile interval. NaN scenes are left out and counted."""
+    known = np.isfinite(values)
+    good, weight = values[known], np.ones(int(known.sum())) if weights is None else weights[known]
     if not len(good):
         return Interval(float("nan"), float("nan"), float("nan"), 0, len(values))
     picks = np.random.default_rng(seed).integers(len(good), size=(draws, len(good)))
-    low, high = np.quantile(good[picks].mean(1), ((1 - level) / 2, (1 + level) / 2))
-    return Interval(float(good.mean()), float(low), float(high), len(good), len(values))
+    means = (good * weight)[picks].sum(1) / weight[picks].sum(1)
+    low, high = np.quantile(means, ((1 - level) / 2, (1 + level) / 2))
+    return Interval(float(np.average(good, weights=weight)), float(low), float(high), len(good), len(values))

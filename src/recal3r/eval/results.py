@@ -41,9 +41,9 @@ class Result:
         return self.values.get(metric, math.nan) if self.error is None else math.nan
 
 
-def place_of(protocol: str, contestant: str, length: int | None, sequence: str) -> Path:
+def place_of(protocol: str, contestant: str, length: int | None, sequence: str, suffix: str = ".json") -> Path:
     frames = "all" if length is None else str(length)
-    return Path(slug(protocol), slug(contestant), frames, f"{slug(sequence)}.json")
+    return Path(slug(protocol), slug(contestant), frames, f"{slug(sequence)}{suffix}")
 
 
 def write_result(result: Result, folder: Path) -> None:

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from recal3r.engine.snapshot import fingerprint
@@ -23,6 +24,8 @@ from recal3r.eval.predict import SAVE_EVERY, Request, Speed, forget, predict
 from recal3r.eval.protocol import Protocol
 from recal3r.eval.results import Result
 from recal3r.eval.tasks import Recorded
+from recal3r.eval.tasks.base import needed, true_poses
+from recal3r.eval.walks import Walk
 from recal3r.model.cut3r import Cut3r
 from recal3r.model.load import load_model
 
@@ -52,6 +55,8 @@ class Done(NamedTuple):
     results: list[Result]
     speed: Speed | None
     """Of the longest stream; None where there was none."""
+    walks: Sequence[Walk] = ()
+    """What was scored as a trajectory."""
 
 
 def run_job(job: Job) -> Done:
@@ -66,7 +71,8 @@ def run_job(job: Job) -> Done:
 
 @functools.lru_cache(maxsize=1)
 def _model(weights: str, device: str) -> Cut3r:
-    return load_model(weights, device=device)
+    """float32, as all protocols have it, also where the hardware is faster at less."""
+    return load_model(weights, device=device, dtype="float32")
 
 
 def key_of(weights: str, contestant: Contestant, protocol: Protocol) -> str:
@@ -116,6 +122,7 @@ def _run(job: Job, model: Cut3r) -> Done:
             except Exception as error:  # said in the result
                 results.append(_result(job, weights, _Cell(protocol, length), _sentence(error)))
     speed: Speed | None = None
+    walks: list[Walk] = []
     for stream in _streams(cells):
         request = Request(job.contestant, job.sequence, stream.cells[0].protocol.cut, stream.outputs)
         try:
@@ -123,10 +130,13 @@ def _run(job: Job, model: Cut3r) -> Done:
         except Exception as error:  # said in the results
             results += [_result(job, weights, cell, _sentence(error)) for cell in stream.cells]
             continue
-        results += [_scored(job, weights, cell, said) for cell in stream.cells]
+        for cell in stream.cells:
+            results.append(_scored(job, weights, cell, said))
+            if results[-1].error is None and "pose" in cell.protocol.task.outputs:
+                walks.append(_walk(job, cell, said))
         if not job.keep:
             forget(model, request, stream.shots, job.store)
-    return Done(results, speed)
+    return Done(results, speed, walks)
 
 
 def _shots(job: Job, protocol: Protocol, length: int | None) -> tuple[Shot, ...]:
@@ -157,6 +167,14 @@ def _scored(job: Job, weights: str, cell: _Cell, said: Recorded) -> Result:
         return _result(job, weights, cell, _sentence(error))
     return dataclasses.replace(
         _result(job, weights, cell, None), values={k: float(v) for k, v in score.values.items()}, weight=score.weight
+    )
+
+
+def _walk(job: Job, cell: _Cell, said: Recorded) -> Walk:
+    times = tuple(float(k) if shot.timestamp is None else shot.timestamp for k, shot in enumerate(cell.shots))
+    estimate = np.array(needed(said.poses, "pose")[: len(times)])
+    return Walk(
+        cell.protocol.name, job.contestant.name, cell.length, job.sequence, times, estimate, true_poses(cell.shots)
     )
 
 

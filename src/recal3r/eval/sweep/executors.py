@@ -31,9 +31,11 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class ThisProcess:
+    device: str = "cpu"
+
     def run(self, work: Run, jobs: Sequence[Job]) -> Iterator[Outcome]:
         for job in jobs:
-            yield job, work(job)
+            yield job, work(replace(job, device=self.device))
 
 
 @dataclass(frozen=True)

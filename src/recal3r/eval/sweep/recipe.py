@@ -15,6 +15,14 @@ from recal3r.eval.protocol import Protocol
 
 
 @dataclass(frozen=True)
+class Group:
+    """Contestants that are drawn in one figure, because more would hide each other."""
+
+    name: str
+    contestants: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Sweep:
     """contestants × protocols × lengths, over all sequences that the protocols choose."""
 
@@ -26,6 +34,8 @@ class Sweep:
     """Frames; None for all that a sequence has."""
     metrics: tuple[str, ...] = ()
     """Which metrics the tables and figures show; all, where none is named."""
+    groups: tuple[Group, ...] = ()
+    """One figure each; one of all contestants, where none is named."""
 
     def __post_init__(self) -> None:
         for kind, names in (
@@ -35,6 +45,10 @@ class Sweep:
         ):
             if not names or len(set(names)) < len(names):
                 raise EvalError(f"The sweep {self.name!r} has no {kind}, or one of them twice: {', '.join(names)}.")
+        known = {one.name for one in self.contestants}
+        unknown = [name for group in self.groups for name in group.contestants if name not in known]
+        if unknown:
+            raise EvalError(f"The sweep {self.name!r} groups {unknown[0]!r}, which takes no part; add it, or leave it.")
 
     def changed(self, assignments: Sequence[str]) -> Sweep:
         """The same with fields of every protocol replaced: `task.most=1000`. Such a protocol says so in its name."""
@@ -46,6 +60,13 @@ class Sweep:
             )
             changed = dataclasses.replace(changed, protocols=protocols)
         return changed
+
+    def among(self, contestants: Sequence[Contestant]) -> Sweep:
+        """The same with others taking part; groups keep those who still do."""
+        names = {one.name for one in contestants}
+        groups = (Group(one.name, tuple(name for name in one.contestants if name in names)) for one in self.groups)
+        kept = tuple(one for one in groups if one.contestants)
+        return dataclasses.replace(self, contestants=tuple(contestants), groups=kept)
 
 
 def read_recipe(path: Path) -> Sweep:

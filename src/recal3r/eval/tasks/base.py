@@ -19,6 +19,8 @@ class Measure(NamedTuple):
     name: str
     label: str
     higher_is_better: bool = False
+    digits: int = 3
+    """How many decimals a table shows."""
 
 
 class Score(NamedTuple):

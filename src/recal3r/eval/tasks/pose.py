@@ -22,9 +22,9 @@ class Pose:
 
     outputs: ClassVar[tuple[str, ...]] = ("pose",)
     metrics: ClassVar[tuple[Measure, ...]] = (
-        Measure("ate", "ATE (m)"),
-        Measure("rpe_trans", "RPE (m)"),
-        Measure("rpe_rot_deg", "RPE (°)"),
+        Measure("ate", "ATE (m)", digits=4),
+        Measure("rpe_trans", "RPE (m)", digits=4),
+        Measure("rpe_rot_deg", "RPE (°)", digits=4),
         Measure("ate_share", "ATE / spread"),
     )
 

@@ -24,11 +24,11 @@ class VideoDepth:
 
     outputs: ClassVar[tuple[str, ...]] = ("depth",)
     metrics: ClassVar[tuple[Measure, ...]] = (
-        Measure("abs_rel", "AbsRel"),
+        Measure("abs_rel", "AbsRel", digits=4),
         Measure("sq_rel", "SqRel"),
         Measure("rmse", "RMSE (m)"),
         Measure("log_rmse", "log-RMSE"),
-        Measure("delta_1_25", "δ < 1.25", higher_is_better=True),
+        Measure("delta_1_25", "δ < 1.25", higher_is_better=True, digits=4),
         Measure("delta_1_25_2", "δ < 1.25²", higher_is_better=True),
         Measure("delta_1_25_3", "δ < 1.25³", higher_is_better=True),
     )

@@ -80,7 +80,7 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
             Protocol(
                 "reconstruction/synthetic",
                 "synthetic",
-                Reconstruction(central=None, most=20_000),
+                Reconstruction(central=None, most=10_000),
                 First(),
                 cut=Central(),
             ),

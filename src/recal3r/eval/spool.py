@@ -1,4 +1,4 @@
-"""Rows of numbers that are computed once and read many times: a temporary file, read in pieces."""
+"""Rows of numbers that are computed once and read many times: in memory while they are few, else in a file."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _PIECE = 1 << 20  # rows
+_IN_MEMORY = 1 << 28  # bytes
 
 
 class Spool:
@@ -19,7 +20,7 @@ class Spool:
     def __init__(self, columns: int) -> None:
         self.columns = columns
         self.rows = 0
-        self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed by the `with` block this is
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # closed by the `with` block this is
 
     def __enter__(self) -> Self:
         return self

@@ -15,9 +15,12 @@ IN_MEMORY = 1 << 26  # numbers
 _DIGIT = 16  # bits
 
 
-def median(pieces: Pieces, *, in_memory: int = IN_MEMORY) -> float:
-    """The lower median: the smallest number that at least half of all do not exceed. NaN where there is none."""
-    count = sum(piece.size for piece in pieces())
+def median(pieces: Pieces, *, count: int | None = None, in_memory: int = IN_MEMORY) -> float:
+    """The lower median: the smallest number that at least half of all do not exceed. NaN where there is none.
+
+    count: how many there are, where that is known; it saves a reading.
+    """
+    count = sum(piece.size for piece in pieces()) if count is None else count
     if not count:
         return float("nan")
     rank = (count - 1) // 2

@@ -129,8 +129,13 @@ def _placement(spool: Spool, columns: slice) -> Placement:
     def points() -> Iterator[Array]:
         return (piece[:, columns] for piece in spool.pieces())
 
-    centre = np.array([median(lambda axis=axis: (part[:, axis] for part in points())) for axis in range(3)])
-    distance = median(lambda: (np.linalg.norm(part - centre.astype(np.float32), axis=1) for part in points()))
+    count = spool.rows
+    centre = np.array(
+        [median(lambda axis=axis: (part[:, axis] for part in points()), count=count) for axis in range(3)]
+    )
+    distance = median(
+        lambda: (np.linalg.norm(part - centre.astype(np.float32), axis=1) for part in points()), count=count
+    )
     return Placement(float(centre[2]), distance)
 
 

@@ -8,20 +8,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from recal3r.errors import EvalError
 from recal3r.eval.contestants import slug
+from recal3r.eval.extra import evaluation_package
 from recal3r.eval.findings import Findings
 from recal3r.eval.published import published
 from recal3r.eval.sweep.roll import Asked, Group
 from recal3r.eval.walks import read_walk
 from recal3r.geometry.align import umeyama
 
+Figure = Any
+"""Of matplotlib, which has no types of its own."""
 _AT_MOST = 6  # paths in one figure
 _LINES = ("-", "--", "-.")
 _COLOURS = (
@@ -63,7 +63,7 @@ def metric_over_length(findings: Findings, asked: Asked, group: Group) -> Figure
     measures, styles = findings.measures(asked), _styles(group)
     figure = _figure((4.4 * len(measures) + 1.8, 3.8))
     for column, measure in enumerate(measures):
-        axes: Any = figure.add_subplot(1, len(measures), column + 1)
+        axes = figure.add_subplot(1, len(measures), column + 1)
         for name, style in styles.items():
             found = [findings.interval(asked, name, length, measure.name) for length in lengths]
             axes.plot(lengths, [one.mean for one in found], marker="o", markersize=3, label=name, **style._asdict())
@@ -99,7 +99,7 @@ def paths_from_above(findings: Findings, asked: Asked, group: Group, folder: Pat
     across = min(3, panels)
     figure = _figure((3.6 * across + 1.8, 3.6 * math.ceil(panels / across)))
     for panel, sequence in enumerate(asked.sequences[:panels]):
-        axes: Any = figure.add_subplot(math.ceil(panels / across), across, panel + 1)
+        axes = figure.add_subplot(math.ceil(panels / across), across, panel + 1)
         for name, style in styles.items():
             walk = read_walk(folder, asked.protocol, name, length, sequence)
             if walk is None:
@@ -190,7 +190,7 @@ def speed_and_memory(paces: Mapping[str, Pace]) -> Figure:
         ),
     )
     for column, (title, lengths, form) in enumerate(bars):
-        axes: Any = figure.add_subplot(1, 2, column + 1)
+        axes = figure.add_subplot(1, 2, column + 1)
         drawn = axes.barh(names, lengths, color=_COLOURS[column], height=0.7)
         axes.bar_label(drawn, [format(one, form) for one in lengths], padding=2, fontsize=7)
         axes.invert_yaxis()
@@ -204,14 +204,12 @@ def speed_and_memory(paces: Mapping[str, Pace]) -> Figure:
 
 
 def _figure(size: tuple[float, float]) -> Figure:
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return evaluation_package("matplotlib.figure").Figure(figsize=size, layout="constrained")
 
 
 def save(figure: Figure, path: Path) -> None:
     """PNG and SVG, of which both say nothing of when they were made."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with mpl.rc_context({"svg.hashsalt": path.name}):
+    with evaluation_package("matplotlib").rc_context({"svg.hashsalt": path.name}):
         figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})
     figure.savefig(path.with_name(f"{path.name}.png"), dpi=130)

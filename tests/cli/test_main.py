@@ -33,18 +33,22 @@ def test_the_public_names_are_there() -> None:
 
 def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "demo"
-    arguments = ["demo", "--output", str(folder), "--frames", "5", "--rules", "cut3r", "recal3r(beta_base=0.05)"]
+    arguments = ["demo", "--output", str(folder), "--frames", "8", "--rules", "cut3r", "recal3r(beta_base=0.05)"]
     assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert "a camera that never moved" in printed
     assert "recal3r(beta_base=0.05)" in printed
-    for name in ("trajectory-truth.txt", "trajectory-cut3r.txt", "trajectory-recal3r-beta-base-0.05.txt"):
-        poses = np.loadtxt(folder / name)
-        assert poses.shape == (5, 8)
+    for name in ("trajectory-truth", "cut3r/trajectory", "recal3r-beta-base-0.05/trajectory"):
+        poses = np.loadtxt(folder / f"{name}.tum.txt")
+        assert poses.shape == (8, 8)
         np.testing.assert_allclose(np.linalg.norm(poses[:, 4:], axis=1), 1, atol=1e-6)
-    assert (folder / "cloud-cut3r.ply").read_bytes().startswith(b"ply\nformat binary_little_endian 1.0\n")
+    found = folder / "cut3r"
+    assert (found / "cloud.ply").read_bytes().startswith(b"ply\nformat binary_little_endian 1.0\n")
+    assert "<html" in (found / "report.html").read_text()
+    assert len(list((found / "frames").glob("*.npz"))) == 8, "what the viewer shows"
+    assert len(list((found / "depth").glob("*.png"))) == 8
     assert np.asarray(Image.open(folder / "reconstruction.png")).std() > 10
-    assert json.loads((folder / "settings.json").read_text())["frames"] == 5
+    assert json.loads((folder / "settings.json").read_text())["frames"] == 8
 
     (folder / "mine.txt").write_text("keep")
     assert main(arguments) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,15 @@ from data.seeded import seeded_frames
 from networks import DATA, seeded_network
 from recal3r.engine.outputs import EVERYTHING
 from recal3r.geometry.pose import pose_from_quaternion
+from recal3r.model.probe import Stat
+from recal3r.rules.base import Decision, Evidence
+from recal3r.rules.recal3r import drift
+from recal3r.rules.recal3r_release import Pressure, Recal3rRelease
 from recal3r.types import Prediction
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-4}
+CLOSE = 1e-6  # of a signal's largest value: what float32 knows it to, after a network of 36 layers
+Ranked = dict[str, np.ndarray]  # what a rule sees through ranks: a number for every token [N], by name
 DTYPES = pytest.mark.parametrize("dtype", list(TOLERANCE), ids=["float64", "float32"])
 
 CASES = [
@@ -63,26 +70,26 @@ def run(
     not_written: Sequence[int] = (),
     pixels: slice = slice(None),
     tokens: slice = slice(None),
-    exact: Sequence[Prediction] = (),
-    found: list[Prediction] | None = None,
+    exact: Sequence[Ranked] = (),
 ) -> dict[str, float]:
     """The largest difference from the golden arrays, over the whole stream."""
     errors = {"state": 0.0, "outputs": 0.0, "rate": 0.0}
     rates = iter(golden.get("rate", ()))
+    moved = np.zeros(recon.session.state.shape[1], dtype=bool)
     for at, frame in enumerate(frames):
         state = recon.session.state[0, tokens].double().numpy()
         errors["state"] = max(errors["state"], np.abs(golden["state_before"][at] - state).max())
         first = recon.session.starts[0]
         prediction = recon.push(frame, update=at not in not_written)
-        if found is not None:
-            found.append(prediction)
         errors["outputs"] = max(errors["outputs"], worst(golden, at, prediction, pixels))
         if not first and "rate" in golden:
             expected = next(rates)
             if at not in not_written:
                 difference = np.abs(expected - prediction.learning_rate)
                 if exact:
-                    difference = without_ties(difference, prediction, exact[at])
+                    ranked = recon.rule.ranked
+                    moved = changed_places(ranked[-1], exact[len(ranked) - 1], moved)
+                    difference = difference[~moved]
                 errors["rate"] = max(errors["rate"], difference.max())
         if at == reset_after:
             recon.reset()
@@ -165,6 +172,18 @@ FULL = [
 ]
 
 
+@dataclass(frozen=True)
+class Watched(Recal3rRelease):
+    """The rule, and what it ranked, frame by frame: deviation and entropy of every token."""
+
+    ranked: list[Ranked] = field(default_factory=list)
+
+    def step(self, evidence: Evidence, memory: Pressure) -> Decision[Pressure]:
+        signals = {"deviation": drift(evidence, evidence.initial_state), "entropy": evidence.stats[Stat.ENTROPY]}
+        self.ranked.append({name: signal[0].double().numpy() for name, signal in signals.items()})
+        return super().step(evidence, memory)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("network", "file"), FULL, ids=["512-dpt", "224-linear"])
 def test_full_size(network: str, file: str, shared: Path) -> None:
@@ -174,34 +193,30 @@ def test_full_size(network: str, file: str, shared: Path) -> None:
     height, width = (int(side) * 8 for side in golden["conf"].shape[1:])
     frames = seeded_frames(3, height, width)
     model = seeded_network(network)
-    exact: list[Prediction] = []
+    exact: list[Ranked] = []
     for dtype in (torch.float64, torch.float32):
-        recon = recal3r.Reconstructor(model.working_in(dtype), "recal3r-release", EVERYTHING, size=None)
-        found: list[Prediction] = []
-        errors = run(
-            golden,
-            recon,
-            frames,
-            pixels=slice(4, None, 8),
-            tokens=slice(None, None, 16),
-            exact=exact,
-            found=found,
-        )
-        check(errors, dtype)
-        exact = found
+        rule = Watched()
+        recon = recal3r.Reconstructor(model.working_in(dtype), rule, EVERYTHING, size=None)
+        every8th, every16th = slice(4, None, 8), slice(None, None, 16)
+        check(run(golden, recon, frames, pixels=every8th, tokens=every16th, exact=exact), dtype)
+        exact = rule.ranked
 
 
-def without_ties(difference: np.ndarray, prediction: Prediction, exact: Prediction) -> np.ndarray:
-    """The rates' differences, without tokens that only changed places with a neighbour in the order of a signal.
+def changed_places(found: Ranked, exact: Ranked, before: np.ndarray) -> np.ndarray:
+    """Which tokens [N] have another rank than in float64, be it by chance or because of what chance did `before`.
 
     The released rule sees its signals through ranks. Tokens of 768 can differ in entropy by 1e-9 (two of the 224 file
-    do), which float32 cannot tell: which of them comes first is chance, and their rates are then one rank off.
+    do), which float32 cannot tell: which of them comes first is chance, their rates are then a rank off, about 3e-4,
+    and so are their states from then on. No other token may overtake one that float64 tells from it.
     """
-    tokens = len(difference)
-    moved = np.zeros(tokens, dtype=bool)
-    for name, places in (("entropy", tokens - 1), ("deviation", tokens)):
-        ranks = np.rint(prediction.signals[name] * places) - np.rint(exact.signals[name] * places)
-        assert np.abs(ranks).max() <= 1, f"a token moved by {np.abs(ranks).max()} places in the order of {name}"
-        moved |= ranks != 0
-    assert moved.sum() <= 8, f"{moved.sum()} tokens changed places: more than chance"
-    return difference[~moved]
+    moved, by_chance = before.copy(), 0
+    for name, values in exact.items():
+        order = np.argsort(found[name], kind="stable")
+        sound = values[order][~before[order]]
+        overtaken = np.maximum.accumulate(sound) - sound
+        assert overtaken.max() <= CLOSE * np.abs(values).max(), f"{name}: {overtaken.max():.1e} apart, but exchanged"
+        by_chance += np.count_nonzero(overtaken)
+        moved |= np.argsort(order) != np.argsort(np.argsort(values, kind="stable"))
+    assert by_chance <= 4, f"{by_chance} tokens changed places in one frame: more than chance"
+    assert moved.mean() <= 0.02, f"{moved.sum()} of {len(moved)} rates would go unchecked"
+    return moved

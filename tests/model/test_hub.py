@@ -329,7 +329,7 @@ def test_tiny_comes_with_the_package() -> None:
     path = resolve("tiny")
     assert path == fetch("tiny")
     assert path.stat().st_size < 16_000_000
-    assert read_checkpoint(path).config.image_size == 64
+    assert read_checkpoint(path).config.image_size == 128
 
 
 def test_converted_weights_serve_as_well(cache: Path) -> None:

@@ -15,7 +15,7 @@ slow: $(READY)  ## full-size networks and long streams: minutes, and 8 GB of mem
 	$(BIN)/python -m pytest -m slow
 
 # Scenes and frames a scene; the defaults take less than half an hour on two cores. Stopped, it goes on where it was.
-SCENES ?= 5
+SCENES ?= 6
 FRAMES ?= 400
 ROOMS := results/rooms-$(SCENES)x$(FRAMES)
 

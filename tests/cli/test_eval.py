@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from recal3r.eval.sweep import read_recipe
 from recal3r.model.checkpoint import write_safetensors
 
 ROOT = Path(__file__).parents[2]
+RECIPE_FOR_ALL = str(ROOT / "recipes" / "synthetic.py")
 RECIPES = sorted((ROOT / "recipes").glob("*.py"))
 
 
@@ -77,7 +80,7 @@ def test_recipes_ask_for_every_published_number() -> None:
 
 
 def test_the_recipe_for_everybody_has_all_rules_and_ablations() -> None:
-    sweep = read_recipe(ROOT / "recipes" / "synthetic.py")
+    sweep = read_recipe(Path(RECIPE_FOR_ALL))
     assert {*RULES, *ABLATIONS, *CONTROLS} <= set(sweep.contestants)
     rules = {one.rule for one in sweep.contestants}
     assert {one.rule for one in BETA_BASES} <= rules | {"recal3r(beta_base=0.1)"}, "0.1 is recal3r itself"
@@ -109,6 +112,28 @@ def test_a_recipe_runs_and_goes_on(
     (output / "report.md").unlink()
     assert main(["eval", "report", str(output)]) == 0
     assert (output / "report.md").read_text() == page
+
+
+@pytest.mark.slow
+def test_what_make_paper_synthetic_runs(weights: str, tmp_path: Path) -> None:
+    """Its two commands, on rooms and streams that are small, with the network that is small."""
+    asked = ["make", "-n", "-o", ".venv/.ready", "paper-synthetic", "SCENES=1", "FRAMES=5"]
+    lines = subprocess.run(asked, cwd=ROOT, check=True, capture_output=True, text=True).stdout.replace("\\\n", " ")
+    prepare, evaluate = (
+        shlex.split(line.partition("recal3r ")[2]) for line in lines.splitlines() if "recal3r " in line
+    )
+    place = {"tiny": weights, "results/rooms-1x5": f"{tmp_path}/rooms", "results/synthetic-1x5": f"{tmp_path}/out"}
+    place |= {"synthetic=results/rooms-1x5": f"synthetic={tmp_path}/rooms", "recipes/synthetic.py": RECIPE_FOR_ALL}
+    assert set(prepare) | set(evaluate) >= set(place)
+    assert main([place.get(word, word) for word in prepare] + ["--size", "64", "48"]) == 0
+    assert main([place.get(word, word) for word in evaluate] + ["--lengths", "4", "5"]) == 0
+    page = (tmp_path / "out" / "report.md").read_text()
+    sweep = read_recipe(Path(RECIPE_FOR_ALL))
+    assert all(f"| {one.name} |" in page for one in sweep.contestants)
+    assert "are missing" not in page
+    assert page.count("over length](") == len(sweep.groups) * len(sweep.protocols)
+    assert page.count("from above](") == len(sweep.groups)
+    assert not list((tmp_path / "out" / "predictions").iterdir())
 
 
 def test_a_protocol_beside_the_published_numbers(

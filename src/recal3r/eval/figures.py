@@ -61,7 +61,7 @@ def metric_over_length(findings: Findings, asked: Asked, group: Group) -> Figure
     if len(lengths) < 2:
         return None
     measures, styles = findings.measures(asked), _styles(group)
-    figure = _figure((4.4 * len(measures) + 1.8, 3.8))
+    figure, cited = _figure((4.4 * len(measures) + 1.8, 3.8)), False
     for column, measure in enumerate(measures):
         axes = figure.add_subplot(1, len(measures), column + 1)
         for name, style in styles.items():
@@ -71,10 +71,11 @@ def metric_over_length(findings: Findings, asked: Asked, group: Group) -> Figure
             axes.fill_between(lengths, low, high, color=style.color, alpha=0.1, linewidth=0)
             paper = [published(asked.protocol, name, length, measure.name) for length in lengths]
             axes.plot(lengths, paper, marker="x", markersize=6, linestyle="none", color=style.color)
+            cited = cited or any(map(math.isfinite, paper))
         _length_axis(axes, lengths)
         axes.set_title(measure.label)
     figure.axes[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    figure.suptitle(f"{asked.protocol}: {group.name}", fontsize=10)
+    figure.suptitle(f"{asked.protocol}: {group.name}{' (crosses: the paper)' if cited else ''}", fontsize=10)
     return figure
 
 

@@ -22,7 +22,7 @@ WALKS = Walks(scenes=2, frames=6)
 
 
 def test_the_truth_scores_perfectly(mini: recal3r.Cut3r) -> None:
-    found = walk(mini, Contestant("cut3r", "cut3r"), WALKS)
+    found = walk(mini, [Contestant("cut3r", "cut3r")], WALKS)[0]
     perfect = Record(
         found.true_poses, found.true_poses, np.zeros((2, 6)), found.true_points, found.true_points, found.rate
     )
@@ -34,7 +34,7 @@ def test_the_truth_scores_perfectly(mini: recal3r.Cut3r) -> None:
 
 
 def test_a_world_in_another_scale_is_as_good(mini: recal3r.Cut3r) -> None:
-    found = walk(mini, Contestant("cut3r", "cut3r"), WALKS)
+    found = walk(mini, [Contestant("cut3r", "cut3r")], WALKS)[0]
     other = found.true_poses.copy()
     other[..., :3, 3] *= 3
     scaled = found._replace(poses=other, points=3 * found.true_points + 1)
@@ -43,7 +43,7 @@ def test_a_world_in_another_scale_is_as_good(mini: recal3r.Cut3r) -> None:
 
 
 def test_a_lost_stream_is_nan(mini: recal3r.Cut3r) -> None:
-    found = walk(mini, Contestant("cut3r", "cut3r"), WALKS)
+    found = walk(mini, [Contestant("cut3r", "cut3r")], WALKS)[0]
     found.poses[1, 3] = np.nan
     found.points[1, 3] = np.nan
     lost = scores(found, 6)
@@ -56,9 +56,10 @@ def test_a_lost_stream_is_nan(mini: recal3r.Cut3r) -> None:
 def test_controls_do_what_they_say(mini: recal3r.Cut3r) -> None:
     """Frozen: no rate after the first frame. State reset: every frame is read against S_0, as a second frame is."""
     frozen = next(one for one in CONTROLS if one.name.startswith("frozen"))
-    assert np.isfinite(walk(mini, frozen, WALKS).rate).tolist() == [[True] + [False] * 5] * 2
-    forgetful = walk(mini, CONTROLS[0], WALKS)
-    ordinary = walk(mini, Contestant("cut3r", "cut3r"), WALKS)
+    still, forgetful, ordinary = walk(mini, [frozen, CONTROLS[0], Contestant("cut3r", "cut3r")], WALKS)
+    assert np.isfinite(still.rate).tolist() == [[True] + [False] * 5] * 2
+    alone = walk(mini, [Contestant("cut3r", "cut3r")], WALKS)[0]
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(alone, ordinary, strict=True)), "nobody disturbs"
     assert np.array_equal(forgetful.poses[:, 0], ordinary.poses[:, 0])
     assert not np.array_equal(forgetful.poses[:, 1], ordinary.poses[:, 1])
     assert len({one.slug for one in EVERYONE}) == len({one.name for one in EVERYONE}) == len(EVERYONE)
@@ -66,12 +67,13 @@ def test_controls_do_what_they_say(mini: recal3r.Cut3r) -> None:
 
 def test_recorded_once_and_never_mixed(mini: recal3r.Cut3r, tmp_path: Path) -> None:
     said: list[str] = []
-    one = record(mini, Contestant("ttt3r", "ttt3r"), WALKS, tmp_path, said.append)
-    again = record(mini, Contestant("ttt3r", "ttt3r"), WALKS, tmp_path, said.append)
-    assert len(said) == 1
+    both = [Contestant("ttt3r", "ttt3r"), Contestant("cut3r", "cut3r")]
+    (one,) = record(mini, both[:1], WALKS, tmp_path, said.append)
+    again, _ = record(mini, both, WALKS, tmp_path, said.append)
+    assert said == ["walking: ttt3r", "walking: cut3r"], "each once"
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(one, again, strict=True))
     with pytest.raises(EvalError, match="other weights, walks or parameters"):
-        record(mini, Contestant("ttt3r", "ttt3r"), dataclasses.replace(WALKS, frames=7), tmp_path)
+        list(record(mini, both[:1], dataclasses.replace(WALKS, frames=7), tmp_path))
 
 
 def test_cloud_error_by_hand() -> None:
@@ -107,7 +109,7 @@ def test_the_command(mini: recal3r.Cut3r, tmp_path: Path, capsys: pytest.Capture
     arguments = ["study", str(weights), str(tmp_path / "out"), "--scenes", "2", "--lengths", "3", "5"]
     assert main([*arguments, "--contestants", "cut3r", "recal3r"]) == 0
     assert main([*arguments, "--contestants", "cut3r", "recal3r"]) == 0
-    assert capsys.readouterr().out.count("walking") == 2, "the second time everything is there"
+    assert capsys.readouterr().out.count("walking") == 1, "the second time everything is there"
     text = (tmp_path / "out" / "study.md").read_text()
     assert "straight line" in text
     assert "minus cut3r" in text

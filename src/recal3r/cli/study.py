@@ -45,8 +45,7 @@ class Study:
         everyone = tuple(Contestant(rule, rule) for rule in self.contestants) or EVERYONE
 
         table: dict[str, dict[int, dict[str, NDArray[np.floating]]]] = {}
-        for contestant in everyone:
-            found = record(model, contestant, walks, self.output, print)
+        for contestant, found in zip(everyone, record(model, everyone, walks, self.output, print), strict=True):
             table[contestant.name] = {length: scores(found, length) for length in self.lengths}
             table["straight line"] = {length: line_scores(found, length) for length in self.lengths}
         self._report(table)

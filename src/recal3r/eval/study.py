@@ -29,6 +29,7 @@ from recal3r.geometry.align import umeyama
 from recal3r.model.cut3r import Cut3r
 from recal3r.rules.registry import describe, get_rule
 from recal3r.sources.synthetic import SyntheticFrame, SyntheticWorld, Training, WorldConfig, split_seed
+from recal3r.types import Prediction
 
 Numbers = NDArray[np.floating]
 
@@ -57,6 +58,9 @@ class Walks:
         return np.random.default_rng(frame).choice(self.width * self.height, self.pixels, replace=False)
 
 
+_ABREAST = 9  # contestants that walk together: more of them are sooner done, and lose more when they are interrupted
+
+
 class Record(NamedTuple):
     """What a contestant said, and what was true."""
 
@@ -68,26 +72,45 @@ class Record(NamedTuple):
     rate: Numbers  # [S, T], mean β over tokens
 
 
+Row = Record
+"""One frame of it: the same without T."""
+
+
 def record(
     model: Cut3r,
-    contestant: Contestant,
+    contestants: Sequence[Contestant],
     walks: Walks,
     folder: Path,
     said: Callable[[str], None] = lambda _: None,
-) -> Record:
-    """The contestant's walk, from `folder` if it has been walked there with these weights."""
-    path, key = folder / f"{contestant.slug}.npz", _key(model, contestant, walks)
-    if path.is_file():
-        with np.load(path) as stored:
-            if str(stored["key"]) != key:
-                raise EvalError(f"{path} is of other weights, walks or parameters; write into another folder.")
-            return Record(*(stored[name] for name in Record._fields))
-    said(f"walking: {contestant.name}")
-    found = walk(model, contestant, walks)
+) -> Iterator[Record]:
+    """The contestants' walks, from `folder` where they have been walked there with these weights. Those that have not
+    go a few abreast, so that the rooms are painted once for all of them."""
+    for first in range(0, len(contestants), _ABREAST):
+        group = contestants[first : first + _ABREAST]
+        missing = [one for one in group if not _place(folder, one).is_file()]
+        if missing:
+            said(f"walking: {', '.join(one.name for one in missing)}")
+            for one, found in zip(missing, walk(model, missing, walks), strict=True):
+                _store(_place(folder, one), _key(model, one, walks), found)
+        for one in group:
+            yield _stored(_place(folder, one), _key(model, one, walks))
+
+
+def _place(folder: Path, contestant: Contestant) -> Path:
+    return folder / f"{contestant.slug}.npz"
+
+
+def _store(path: Path, key: str, found: Record) -> None:
     unfinished = path.with_suffix(".part.npz")
     np.savez_compressed(unfinished, key=np.array(key), **found._asdict())
     unfinished.replace(path)
-    return found
+
+
+def _stored(path: Path, key: str) -> Record:
+    with np.load(path) as stored:
+        if str(stored["key"]) != key:
+            raise EvalError(f"{path} is of other weights, walks or parameters; write into another folder.")
+        return Record(*(stored[name] for name in Record._fields))
 
 
 def _key(model: Cut3r, contestant: Contestant, walks: Walks) -> str:
@@ -96,42 +119,64 @@ def _key(model: Cut3r, contestant: Contestant, walks: Walks) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def walk(model: Cut3r, contestant: Contestant, walks: Walks) -> Record:
-    recon = Reconstructor(
-        model,
-        contestant.rule,
-        outputs=("pose", "depth", "points_world", "learning_rate"),
-        size=None,
-        streams=walks.scenes,
-        reset_interval=contestant.reset_interval,
-    )
+def walk(model: Cut3r, contestants: Sequence[Contestant], walks: Walks) -> list[Record]:
+    """All contestants through the same frames, side by side, each with sessions of its own."""
+    recons = [
+        Reconstructor(
+            model,
+            one.rule,
+            outputs=("pose", "depth", "points_world", "learning_rate"),
+            size=None,
+            streams=walks.scenes,
+            reset_interval=one.reset_interval,
+        )
+        for one in contestants
+    ]
     worlds = walks.worlds()
     firsts = [np.linalg.inv(world.frame(0).T_world_camera) for world in worlds]  # T_first_world
-    rows: list[list[tuple[Numbers, ...]]] = []
+    rows: list[list[Row]] = [[] for _ in contestants]
     for frame, truths in enumerate(_side_by_side(worlds, walks.frames)):
-        found = recon.push_batch([truth.image for truth in truths], update=contestant.writes(frame))
-        contestant.after(recon.session)
         pixels = walks.sampled(frame)
-        row: list[tuple[Numbers, ...]] = []
-        for prediction, truth, T_first_world in zip(found, truths, firsts, strict=True):
-            pose, depth, points = prediction.T_world_camera, prediction.depth, prediction.points_world
-            if pose is None or depth is None or points is None:
-                raise EvalError("A prediction lacks what was asked for.")
-            true_points = truth.points_world() @ T_first_world[:3, :3].T + T_first_world[:3, 3]
-            rate = np.nan if prediction.learning_rate is None else prediction.learning_rate.mean()
-            row.append(
-                (
-                    pose,
-                    T_first_world @ truth.T_world_camera,
-                    np.array(abs_rel(depth, truth.depth)),
-                    points.reshape(-1, 3)[pixels].astype(np.float32),
-                    true_points.reshape(-1, 3)[pixels].astype(np.float32),
-                    np.array(rate),
-                )
-            )
-        rows.append(row)
-    columns = (np.stack([np.stack([scene[part] for scene in row]) for row in rows], axis=1) for part in range(6))
-    return Record(*columns)
+        true_points = [
+            truth.points_world().reshape(-1, 3)[pixels] @ T[:3, :3].T + T[:3, 3]
+            for truth, T in zip(truths, firsts, strict=True)
+        ]
+        true_poses = [T @ truth.T_world_camera for truth, T in zip(truths, firsts, strict=True)]
+        for one, recon, of_one in zip(contestants, recons, rows, strict=True):
+            found = recon.push_batch([truth.image for truth in truths], update=one.writes(frame))
+            one.after(recon.session)
+            of_one.append(_row(found, truths, true_poses, true_points, pixels))
+    return [Record(*(np.stack(column, axis=1) for column in zip(*of_one, strict=True))) for of_one in rows]
+
+
+def _row(
+    found: Sequence[Prediction],
+    truths: Sequence[SyntheticFrame],
+    true_poses: Sequence[Numbers],
+    true_points: Sequence[Numbers],
+    pixels: NDArray[np.intp],
+) -> Row:
+    """A frame of a record, of all scenes."""
+    poses: list[Numbers] = []
+    errors: list[float] = []
+    points: list[Numbers] = []
+    rates: list[float] = []
+    for prediction, truth in zip(found, truths, strict=True):
+        pose, depth, cloud = prediction.T_world_camera, prediction.depth, prediction.points_world
+        if pose is None or depth is None or cloud is None:
+            raise EvalError("A prediction lacks what was asked for.")
+        poses.append(pose)
+        errors.append(abs_rel(depth, truth.depth))
+        points.append(cloud.reshape(-1, 3)[pixels].astype(np.float32))
+        rates.append(np.nan if prediction.learning_rate is None else float(prediction.learning_rate.mean()))
+    return Record(
+        np.stack(poses),
+        np.stack(true_poses),
+        np.array(errors),
+        np.stack(points),
+        np.stack(true_points).astype(np.float32),
+        np.array(rates),
+    )
 
 
 def _side_by_side(worlds: Sequence[SyntheticWorld], frames: int) -> Iterator[tuple[SyntheticFrame, ...]]:

@@ -22,6 +22,8 @@ from recal3r.sinks.filters import Filter
 from recal3r.types import Array, Camera, Crop, Image, Prediction
 
 _NEEDS = frozenset({"pose", "camera", "points_world", "confidence_world"})
+Pixels = NDArray[np.float64]  # [K, 3]: column, row, depth
+Positions = NDArray[np.float64]  # [K, 3]
 _AGREES = 0.05  # by how much a point's depth may differ from what the frame before saw there
 
 
@@ -107,38 +109,51 @@ class ColmapSink:
         count = min(self._points_per_frame, len(good))
         chosen = np.sort(np.random.default_rng(prediction.index).choice(good, count, replace=False))
         positions = points.reshape(-1, 3)[chosen].astype(np.float64)
-        pixels = project(view.camera, positions)
+        pixels, before = project(view.camera, positions), self._seen_before(positions)
         found: list[Point] = []
-        for position, (x, y, z) in zip(positions, pixels, strict=True):
-            if not (z > 0 and -0.5 <= x < view.camera.width - 0.5 and -0.5 <= y < view.camera.height - 0.5):
-                continue  # the world head and the pose disagree about it
+        for place in np.flatnonzero(_inside(view.camera, pixels)).tolist():  # elsewhere world head and pose disagree
             self._points += 1
-            track = (*self._seen_before(position, self._points), (view.number, len(view.seen)))
+            x, y, _ = pixels[place].tolist()
+            earlier = self._note_before(before[place].tolist(), self._points)
+            track = (*earlier, (view.number, len(view.seen)))
             view.seen.append((x + 0.5, y + 0.5, self._points))
-            found.append(Point(self._points, position, _colour(image, x, y), track))
+            found.append(Point(self._points, positions[place], _colour(image, x, y), track))
         return found
 
-    def _seen_before(self, position: NDArray[np.float64], number: int) -> tuple[tuple[int, int], ...]:
+    def _seen_before(self, positions: Positions) -> Pixels:
+        """Where the original picture of the frame before shows these points (column, row, depth); NaN where it does
+        not, or something else stands there."""
         if self._before is None:
-            return ()
+            return np.full(positions.shape, np.nan)
         view, camera, points = self._before
-        column, row, depth = project(camera, position[None])[0]
-        if not (depth > 0 and 0 <= round(column) < camera.width and 0 <= round(row) < camera.height):
+        there = project(camera, positions)
+        near = np.flatnonzero(_inside(camera, there))
+        column, row, depth = there[near].T
+        nearest = points[np.rint(row).astype(int), np.rint(column).astype(int)].astype(np.float64)
+        agrees = np.abs(project(camera, nearest)[:, 2] - depth) <= _AGREES * depth
+        seen = np.full(positions.shape, np.nan)
+        seen[near[agrees]] = project(view.camera, positions[near[agrees]])
+        return seen
+
+    def _note_before(self, pixel: list[float], number: int) -> tuple[tuple[int, int], ...]:
+        """The observation of a point by the frame before, which gets it; nothing where it has none."""
+        if self._before is None or np.isnan(pixel[2]):
             return ()
-        there = project(camera, points[round(row), round(column)][None].astype(np.float64))[0][2]
-        if not abs(there - depth) <= _AGREES * depth:
-            return ()
-        x, y, _ = project(view.camera, position[None])[0]
-        view.seen.append((x + 0.5, y + 0.5, number))
+        view = self._before.view
+        view.seen.append((pixel[0] + 0.5, pixel[1] + 0.5, number))
         return ((view.number, len(view.seen) - 1),)
 
 
-def project(camera: Camera, points: NDArray[np.float64]) -> list[tuple[float, float, float]]:
-    """World points [K, 3] -> (column, row, depth) of each, with pixel centres at integers."""
+def project(camera: Camera, points: Positions) -> Pixels:
+    """World points [K, 3] -> where each is seen, with pixel centres at integers; NaN behind it."""
     in_camera = apply(inverse(camera.T_world_camera), points)
     depth = np.where(in_camera[:, 2] > 0, in_camera[:, 2], np.nan)
-    pixels = in_camera @ camera.intrinsics.T / depth[:, None]
-    return [(float(x), float(y), float(z)) for (x, y, _), z in zip(pixels, depth, strict=True)]
+    return np.column_stack(((in_camera @ camera.intrinsics.T / depth[:, None])[:, :2], depth))
+
+
+def _inside(camera: Camera, pixels: Pixels) -> NDArray[np.bool_]:  # [K, 3] -> [K]
+    column, row, _ = pixels.T
+    return (column >= -0.5) & (column < camera.width - 0.5) & (row >= -0.5) & (row < camera.height - 0.5)
 
 
 def _colour(image: Image | None, x: float, y: float) -> tuple[int, int, int]:

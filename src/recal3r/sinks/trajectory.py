@@ -15,7 +15,8 @@ from recal3r.types import Array, Image, Prediction
 def tum_line(timestamp: float, T_world_camera: Array) -> str:
     """`timestamp x y z qx qy qz qw`, the quaternion's real part last."""
     xyzw = xyzw_from_wxyz(quaternion_from_rotation(T_world_camera[:3, :3]))
-    return " ".join(f"{number:.9g}" for number in (timestamp, *T_world_camera[:3, 3], *xyzw))
+    numbers = " ".join(f"{number:.9g}" for number in (*T_world_camera[:3, 3], *xyzw))
+    return f"{timestamp:.15g} {numbers}"  # clocks that count from 1970 have ten digits before the point
 
 
 def kitti_line(T_world_camera: Array) -> str:

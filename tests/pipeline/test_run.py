@@ -344,6 +344,19 @@ def test_a_live_stream_has_no_checkpoints(settings: Settings, weights: Path, tmp
     assert len(np.loadtxt(tmp_path / "trajectory.tum.txt")) == 4
 
 
+def test_ctrl_c_is_how_a_live_stream_ends(settings: Settings, weights: Path, tmp_path: Path) -> None:
+    with (tmp_path / "raw").open("w+b") as pipe:
+        pipe.write(bytes(64 * 48 * 3) * 4)
+        pipe.seek(0)
+        sinks = Tee(OUTPUTS["tum"].open(tmp_path, {}, overwrite=False))
+        reconstructor = Run(settings)._reconstructor(load_model(weights), sinks, None)
+        pipeline = Pipeline(RawPipe(64, 48, 10.0, pipe), reconstructor, sinks)
+        with sinks:
+            pipeline.run(Told(ends_after=3).frame)
+    assert pipeline.done == pipeline.written == 3
+    assert len(np.loadtxt(tmp_path / "trajectory.tum.txt")) == 3
+
+
 @pytest.mark.parametrize("at", [0, 3])
 def test_an_error_of_a_sink_ends_the_run(settings: Settings, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """It is raised where frames are pushed, and what was written before is kept."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +17,11 @@ import numpy as np
 import pytest
 from room import HEIGHT, WIDTH, truth, write_run
 
+from pipeline.conftest import SMALL
 from recal3r.cli.main import main
 from recal3r.errors import OutputError
+from recal3r.model.checkpoint import write_safetensors
+from recal3r.model.load import untrained
 from recal3r.sinks.base import Mark
 from recal3r.sinks.frames import FramesSink, view_frame
 from recal3r.sources.synthetic import SyntheticFrame
@@ -139,3 +146,28 @@ def test_a_viewer_that_fails_says_so_to_who_waits(run: Path, monkeypatch: pytest
     monkeypatch.setattr(FolderFrames, "frame", fail)
     with Viewer(FolderFrames(run), port=0) as viewer, pytest.raises(RuntimeError, match="a mistake in the viewer"):
         viewer.wait(20)
+
+
+def test_a_run_that_is_watched(tmp_path: Path) -> None:
+    """`--live` says where to look, the page shows the run, stays when it has ended, and Ctrl-C closes it."""
+    weights, out = tmp_path / "w.safetensors", tmp_path / "out"
+    write_safetensors(weights, SMALL, untrained(SMALL, device="cpu", dtype="float32").official_state_dict())
+    asked = ["run", "synthetic:1?frames=6&width=64&height=48", "-o", out, "--weights", weights, "--write", "tum"]
+    program = [sys.executable, "-W", "error", "-m", "recal3r.cli.main", *map(str, asked), "--live", "--port", "0"]
+    with subprocess.Popen(program, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said: list[str] = []
+        for line in process.stderr:
+            said.append(line)
+            if "stays open until Ctrl-C" in line:
+                break
+        else:
+            raise AssertionError("".join(said))
+        url = next(line.split()[1] for line in said if line.startswith("open "))
+        with urllib.request.urlopen(url) as page:
+            assert page.status == 200
+        assert json.loads((out / "run.json").read_text())["complete"], "the files are whole while people still look"
+        assert len((out / "trajectory.tum.txt").read_text().splitlines()) == 6
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+        assert process.wait(20) == 0, rest

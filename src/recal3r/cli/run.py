@@ -7,18 +7,21 @@ import json
 import sys
 import time
 from collections import deque
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from recal3r.cli.command import Command
 from recal3r.pipeline.outputs import OUTPUTS
 from recal3r.pipeline.settings import Settings
+from recal3r.sinks.base import Guest
 
 if TYPE_CHECKING:
     from recal3r.pipeline.run import Summary
-    from recal3r.sinks.base import Sink
     from recal3r.sources.base import Source
     from recal3r.types import Prediction
+    from recal3r.viewer import ViewerSink
 
 _SECONDS_A_LINE = 10.0
 _SECONDS_A_REFRESH = 0.1
@@ -39,20 +42,26 @@ class Run(Settings):
         from recal3r.pipeline.run import Run as Pass
 
         progress = Progress(json_lines=self.json)
-        with Interruption() as interruption:
-            try:
-                summary = Pass(self, self._viewers(), interruption)(progress)
-            finally:
-                progress.end()
-        self._tell(summary)
+        with ExitStack() as page:
+            viewer = page.enter_context(self._viewer()) if self.live else None
+            also = [Guest(viewer, frozenset({"reliability"}))] if viewer is not None else []
+            with Interruption() as interruption:
+                try:
+                    summary = Pass(self, also, interruption)(progress)
+                finally:
+                    progress.end()
+            self._tell(summary)
+            if viewer is not None and not summary.was_complete:
+                _stay(viewer)
         return 0
 
-    def _viewers(self) -> list[Sink]:
-        if not self.live:
-            return []
+    @contextmanager
+    def _viewer(self) -> Generator[ViewerSink]:
         from recal3r.viewer import ViewerSink
 
-        return [ViewerSink(self.host, self.port)]
+        with ViewerSink(self.host, self.port) as viewer:
+            say(f"open {viewer.url} to watch")
+            yield viewer
 
     def _tell(self, summary: Summary) -> None:
         if self.json:
@@ -66,11 +75,20 @@ class Run(Settings):
         if summary.unwell:
             counted = ", ".join(f"{kind} in {count}" for kind, count in sorted(summary.unwell.items()))
             say(f"frames beyond a limit of health: {counted}")
+        dropped = (summary.received or {}).get("dropped", 0)
+        but += f", {dropped} dropped to keep up" if dropped else ""
         written = ", ".join(OUTPUTS[name].path for name in self.write)
         say(f"{summary.frames} frames{but}, {summary.frames_per_second:.1f} a second; in {self.output}: {written}")
 
 
 COMMAND: type[Command] = Run
+
+
+def _stay(viewer: ViewerSink) -> None:
+    """The files are there; the page stays for those who still look."""
+    say("the page stays open until Ctrl-C")
+    with suppress(KeyboardInterrupt):
+        viewer.linger()
 
 
 def say(line: str) -> None:

@@ -31,7 +31,7 @@ class Pipeline:
     checkpoints, every: note every so many frames where to go on, and when the run ends early.
     room: how many frames may be read ahead, and how many predictions may wait to be written.
 
-    A live source is not read ahead: its newest frame is the one to take.
+    A live source is not read ahead: its newest frame is the one to take. Ctrl-C ends it like any other end.
     """
 
     def __init__(
@@ -70,10 +70,11 @@ class Pipeline:
                     self._take(frame, writer, watch)
                     if self.done - self._noted >= self.every:
                         self._note(writer)
-            except (SourceError, KeyboardInterrupt):
+            except (SourceError, KeyboardInterrupt) as end:
                 if self._whole and self.done > self._noted:
                     self._note(writer)
-                raise
+                if not self._is_over(end):
+                    raise
 
     def _take(self, frame: Frame, writer: Writer, watch: Watch) -> None:
         self._whole = False
@@ -85,6 +86,10 @@ class Pipeline:
         self._whole = True
         watch(prediction)
         self._interruption.look()
+
+    def _is_over(self, end: BaseException) -> bool:
+        """A stream that lasts as long as people let it ends as it should when they end it."""
+        return isinstance(end, KeyboardInterrupt) and self._whole and self.done > 0 and not self.source.repeatable
 
     def _next(self, frames: Iterator[Frame]) -> Frame | None:
         with self.stopwatch.of("waiting for frames"), self._interruption.waiting():

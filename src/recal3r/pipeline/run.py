@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import platform
 import time
@@ -32,7 +31,7 @@ from recal3r.pipeline.timings import peak_memory
 from recal3r.rules.registry import describe, get_rule
 from recal3r.sinks.base import Sink, Tee
 from recal3r.sinks.health import FiniteOnly
-from recal3r.sources.base import Skipped, Source
+from recal3r.sources.base import Source
 from recal3r.sources.open import open_source
 from recal3r.types import Prediction
 
@@ -69,6 +68,7 @@ class Summary:
     was_complete: bool = False  # there was nothing to do
     left_out: Mapping[str, Any] | None = None  # frames that could not be read
     unwell: Mapping[str, int] = field(default_factory=dict[str, int])  # frames beyond a limit, by kind
+    received: Mapping[str, Any] | None = None  # of a live stream: what became of its frames
 
     @property
     def frames_per_second(self) -> float:
@@ -132,10 +132,12 @@ class Run:
             raise
         past = pipeline.reconstructor.session.places[0].past
         health = {"unwell": dict(past.unwell), "alarms": dict(past.alarms)}
-        folder.note(identity, frames=pipeline.done, complete=True, left_out=_left_out(source), health=health)
+        left_out, received = _counted(source, "skipped"), _counted(source, "counters")
+        done = pipeline.done
+        folder.note(identity, frames=done, complete=True, left_out=left_out, received=received, health=health)
         folder.checkpoints.remove()
         seconds = time.perf_counter() - begun
-        return Summary(pipeline.done, resumed_at, seconds, left_out=_left_out(source), unwell=health["unwell"])
+        return Summary(done, resumed_at, seconds, False, left_out, health["unwell"], received)
 
     def _already(self, identity: Identity) -> Summary:
         frames = self.folder.frames(identity)
@@ -203,10 +205,10 @@ def _total(source: Source, frames: int | None) -> int | None:
     return min((known for known in (source.frames, frames) if known is not None), default=None)
 
 
-def _left_out(source: Source) -> dict[str, Any] | None:
-    """What the source could not read, counted, with the first few in words; None where it cannot leave out any."""
-    skipped = getattr(source, "skipped", None)
-    return dataclasses.asdict(skipped) if isinstance(skipped, Skipped) else None
+def _counted(source: Source, what: str) -> dict[str, Any] | None:
+    """What the source counts as it is read; None where it has no such thing."""
+    counts: Any = getattr(source, what, None)
+    return None if counts is None else dict(vars(counts))
 
 
 def _timings(pipeline: Pipeline, resumed_at: int, seconds: float) -> dict[str, Any]:

@@ -40,7 +40,9 @@ class Settings:
     source: str = field(metadata={"help": "video, folder or pattern of pictures, camera, URL, synthetic:SEED, or -"})
     output: Path = field(metadata={"help": "the folder to write to", "short": "-o"})
     write: tuple[str, ...] = _option(
-        ("tum", "depth", "ply"), f"what to write, with commas between: {', '.join(OUTPUTS)}", parse=names_of
+        ("tum", "depth", "ply", "frames", "report"),
+        f"what to write, with commas between: {', '.join(OUTPUTS)}",
+        parse=names_of,
     )
     weights: str = _option("tiny", "a known name, or a .pth or .safetensors file")
     rule: str = _option("recal3r", "how the state moves, such as cut3r or recal3r(beta_base=0.05)")

@@ -106,6 +106,21 @@ class Tee:
             sink.resume(mark.inside(str(place)))
 
 
+class Guest:
+    """A sink that somebody else has opened, and will close. `wants`: outputs that it shows where there are any."""
+
+    def __init__(self, sink: Sink, wants: frozenset[str] = frozenset()) -> None:
+        self.needs = sink.needs | wants
+        self.write, self.mark, self.resume = sink.write, sink.mark, sink.resume
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
 def not_open(path: Path) -> OutputError:
     return OutputError(f"{path} is not open; write inside a `with` block.")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recal3r.sources.base import Reader, Skipped, Source, SourceError
+from recal3r.sources.base import Reader, Source, SourceError
 from recal3r.types import Array, Frame, Image
 
 _COUNTS = (4, 5, 8)  # of OpenCV's coefficients
@@ -105,9 +105,14 @@ class Calibrated(Reader):
         return self.source.frames
 
     @property
-    def skipped(self) -> Skipped | None:
+    def skipped(self) -> object:
         """What the source left out; None where it never does."""
         return getattr(self.source, "skipped", None)
+
+    @property
+    def counters(self) -> object:
+        """What became of the source's frames; None where it does not count them."""
+        return getattr(self.source, "counters", None)
 
     def close(self) -> None:
         super().close()

@@ -17,7 +17,7 @@ from recal3r.model.load import untrained
 FRAMES, EARLY = 3000, 300
 # As small as networks are: 3,000 frames are to take a minute, and what is looked at is the run around it.
 SMALLEST = Cut3rConfig(
-    encoder_width=32,
+    encoder_width=64,
     encoder_depth=1,
     encoder_heads=2,
     decoder_width=24,

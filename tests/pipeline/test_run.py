@@ -363,7 +363,7 @@ def test_an_error_of_a_sink_ends_the_run(settings: Settings, monkeypatch: pytest
     write = raising_at(at)
     monkeypatch.setattr("recal3r.sinks.depth.DepthSink.write", write)
     notes = refused(settings, OutputError, "the disk is full")
-    assert notes == (f"{at} frames are kept in {settings.output}; the same command goes on from there." if at else "")
+    assert notes == (f"{at} frames are kept in {settings.output}; the same command begins again." if at else "")
     monkeypatch.undo()
     assert Run(settings)().frames == FRAMES
 

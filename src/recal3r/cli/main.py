@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -47,6 +48,10 @@ def main(argv: list[str] | None = None) -> int:
         return _run(arguments)
     except Recal3rError as error:
         _tell(str(error), error)
+        return 1
+    except BrokenPipeError as error:
+        _tell("Nobody reads the output any more.", error)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python still flushes when it ends
         return 1
     except KeyboardInterrupt as interrupt:
         _tell("interrupted", interrupt)

@@ -55,7 +55,7 @@ class Pipeline:
         self.stopwatch = Stopwatch()
         self._interruption = interruption or Interruption()
         self._whole = True  # whether the session stands between two frames
-        self._noted = done
+        self.noted = self._noting = done  # frames of the last checkpoint, and of the last that was asked for
 
     def run(self, watch: Watch = lambda _: None) -> None:
         """Until the source ends, or something else does; what was computed by then is written in any case.
@@ -68,10 +68,10 @@ class Pipeline:
                 self._pass_over(frames := iter(reading))
                 while (self.frames is None or self.done < self.frames) and (frame := self._next(frames)) is not None:
                     self._take(frame, writer, watch)
-                    if self.done - self._noted >= self.every:
+                    if self.done - self._noting >= self.every:
                         self._note(writer)
             except (SourceError, KeyboardInterrupt) as end:
-                if self._whole and self.done > self._noted:
+                if self._whole and self.done > self._noting:
                     self._note(writer)
                 if not self._is_over(end):
                     raise
@@ -104,7 +104,7 @@ class Pipeline:
                 )
 
     def _note(self, writer: Writer) -> None:
-        self._noted = self.done
+        self._noting = self.done
         if self.checkpoints is not None:
             writer.do(partial(self._write_checkpoint, self.checkpoints, self.done, self.reconstructor.fork()))
 
@@ -118,3 +118,4 @@ class Pipeline:
     def _write_checkpoint(self, checkpoints: Checkpoints, done: int, reconstructor: Reconstructor) -> None:
         with self.stopwatch.of("checkpoints"):
             checkpoints.write(done, reconstructor, self.sink.mark())
+        self.noted = done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import platform
 import time
@@ -192,13 +193,24 @@ class Run:
     def _note_end(self, error: BaseException, identity: Identity, pipeline: Pipeline) -> None:
         """Says what is kept: in the folder, where that can still be written, and to whom the error comes."""
         if pipeline.written:
-            on = "; the same command goes on from there" if pipeline.checkpoints else ""
-            error.add_note(f"{pipeline.written} frames are kept in {self.folder.path}{on}.")
+            error.add_note(f"{pipeline.written} frames are kept in {self.folder.path}{_goes_on(pipeline)}.")
         why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         try:
             self.folder.note(identity, frames=pipeline.written, complete=False, ended=why)
         except Recal3rError as failed:
             error.add_note(str(failed))
+
+
+def _goes_on(pipeline: Pipeline) -> str:
+    if not pipeline.checkpoints:
+        return ""
+    if pipeline.noted == pipeline.written:
+        return "; the same command goes on from there"
+    return (
+        f"; the same command goes on after frame {pipeline.noted}"
+        if pipeline.noted
+        else "; the same command begins again"
+    )
 
 
 def _total(source: Source, frames: int | None) -> int | None:
@@ -207,8 +219,8 @@ def _total(source: Source, frames: int | None) -> int | None:
 
 def _counted(source: Source, what: str) -> dict[str, Any] | None:
     """What the source counts as it is read; None where it has no such thing."""
-    counts: Any = getattr(source, what, None)
-    return None if counts is None else dict(vars(counts))
+    counts = getattr(source, what, None)
+    return None if counts is None else dataclasses.asdict(counts)
 
 
 def _timings(pipeline: Pipeline, resumed_at: int, seconds: float) -> dict[str, Any]:

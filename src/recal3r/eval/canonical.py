@@ -59,11 +59,18 @@ def _replaced(value: T, path: list[str], new: object, assignment: str) -> T:
         )
     old = getattr(value, name)
     if deeper:
-        return dataclasses.replace(cast("Any", value), **{name: _replaced(old, deeper, new, assignment)})
+        return _with(value, name, _replaced(old, deeper, new, assignment), assignment)
     if isinstance(new, list):
         new = tuple(cast("list[object]", new))
     if isinstance(old, float) and type(new) is int:
         new = float(new)
     if old is not None and new is not None and type(new) is not type(old):
         raise EvalError(f"{assignment!r} gives a {type(new).__name__} where {name} is a {type(old).__name__}.")
-    return dataclasses.replace(cast("Any", value), **{name: new})
+    return _with(value, name, new, assignment)
+
+
+def _with(value: T, name: str, new: object, assignment: str) -> T:
+    try:
+        return dataclasses.replace(cast("Any", value), **{name: new})
+    except (TypeError, ValueError, AttributeError) as error:  # of what the value checks when it is made
+        raise EvalError(f"{assignment!r} gives {name} something of another kind; give it one of its own.") from error

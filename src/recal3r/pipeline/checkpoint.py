@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from recal3r.sinks.files import write_whole
 FOLDER = ".resume"
 FORMAT_VERSION = 1
 _INDEX = "checkpoint.json"
+_OF_A_GENERATION = re.compile(r"(session|sinks)-\d+\.safetensors", re.ASCII)
 _OURS = ("session-*", "sinks-*", f"{_INDEX}*", ".*.part", "lock")
 
 
@@ -67,16 +69,21 @@ class Checkpoints:
         try:
             index = json.loads(path.read_bytes())
             version, frames, files, numbers = (index[key] for key in ("format_version", "frames", "files", "numbers"))
-        except (ValueError, KeyError, TypeError) as error:
+            names = dict[str, str](files)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SessionError(f"{path} is damaged; begin anew with --no-resume --overwrite.") from error
         if version != FORMAT_VERSION:
             raise SessionError(
-                f"{path} is of format {version}, and this version of recal3r reads format {FORMAT_VERSION}; "
+                f"{path} is of format {version!r:.20}, and this version of recal3r reads format {FORMAT_VERSION}; "
                 "begin anew with --no-resume --overwrite."
             )
-        if not frames:
+        if frames == 0:
             return Checkpoint(0, None, None)
-        session, sinks = (self.folder / self._checked(name, sha256) for name, sha256 in files.items())
+        if len(names) != 2 or type(frames) is not int or frames < 0 or not isinstance(numbers, dict):
+            raise SessionError(f"{path} is damaged; begin anew with --no-resume --overwrite.")
+        if any(not _OF_A_GENERATION.fullmatch(name) for name in names):
+            raise SessionError(f"{path} names files elsewhere; begin anew with --no-resume --overwrite.")
+        session, sinks = (self.folder / self._checked(name, sha256) for name, sha256 in names.items())
         return Checkpoint(frames, session, Mark(numbers, _arrays(sinks)))
 
     def remove(self) -> None:

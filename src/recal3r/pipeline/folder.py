@@ -92,11 +92,12 @@ class RunFolder:
         path = self.path / RUN
         try:
             content = json.loads(path.read_bytes())
-        except (FileNotFoundError, NotADirectoryError, ValueError):  # of nobody, or of somebody else
+        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):  # of nobody, or of somebody else
             return None
         except OSError as error:
             raise OutputError(f"{path} cannot be read ({error.strerror}); name another folder.") from error
-        return cast("dict[str, Any]", content) if isinstance(content, dict) and "complete" in content else None
+        ours = isinstance(content, dict) and "complete" in content and isinstance(content.get("frames"), int)  # pyright: ignore[reportUnknownMemberType]  # of JSON
+        return cast("dict[str, Any]", content) if ours else None
 
 
 def differences(known: Identity, asked: Identity) -> list[str]:

@@ -25,8 +25,10 @@ class GrowingFile:
 
     @classmethod
     def begin(cls, path: Path, *, overwrite: bool = False) -> Self:
-        """An empty file; one that is there is replaced only where that was asked for."""
+        """An empty file; one that is there is replaced only where that was asked for, and a link not followed."""
         try:
+            if overwrite and path.is_symlink():
+                path.unlink()
             return cls(path, FileIO(path, "w+" if overwrite else "x+"))
         except FileExistsError as error:
             raise OutputError(f"{path} exists already; name a new file, or ask to overwrite it.") from error
@@ -94,6 +96,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Replaces the file at `path` once the new one has reached the disk: whole, or not there at all."""
     unfinished = path.with_name(f".{path.name}.part")
     try:
+        unfinished.unlink(missing_ok=True)  # whatever it is: a link would be followed
         with unfinished.open("wb") as file:
             file.write(content)
             file.flush()
@@ -135,6 +138,8 @@ class FrameFiles:
         path = self.folder / name
         unfinished = self.folder / f"{name}.part"
         try:
+            if unfinished.is_symlink():
+                unfinished.unlink()
             unfinished.write_bytes(content)
             unfinished.replace(path)
         except OSError as error:

@@ -5,6 +5,7 @@ H, W: the network's picture
 
 from __future__ import annotations
 
+import struct
 import zlib
 from dataclasses import dataclass, field
 from io import BytesIO
@@ -27,6 +28,11 @@ FARTHEST = float(np.finfo(np.float16).max)
 BUDGET = 2000  # frames
 
 _PATTERN = "[0-9]" * 6 + "*.npz"
+# What damaged bytes make zipfile and NumPy raise. A header may ask for more memory than there is.
+_DAMAGE = (
+    *(BadZipFile, zlib.error, struct.error, KeyError, TypeError, ValueError, OSError, EOFError, SyntaxError),
+    *(MemoryError, OverflowError, RuntimeError),
+)
 _MEMBERS = ("thumbnail", "depth", "confidence", "K", "T_world_camera", "timestamp")
 
 
@@ -60,6 +66,10 @@ def view_frame(prediction: Prediction, image: Image | None, asks: object) -> Vie
             T_world_camera=asked_for(prediction.T_world_camera, "pose", asks).astype(np.float64),
             reliability=None if prediction.reliability is None else prediction.reliability.astype(np.float16),
         )
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _picture(image: Image | None, camera: Camera) -> Image:
@@ -100,8 +110,8 @@ def read_frame(path: Path) -> ViewFrame:
             reliability = arrays.get("reliability")
     except FileNotFoundError:
         raise
-    except (BadZipFile, zlib.error, KeyError, TypeError, ValueError, OSError, EOFError) as error:
-        raise OutputError(f"{path} is no frame of a run ({error}); let the run write it again.") from error
+    except _DAMAGE as error:
+        raise OutputError(f"{path} is no frame of a run ({_first_line(error)}); let the run write it again.") from error
     shapes = {
         depth.shape,
         confidence.shape,
@@ -110,6 +120,9 @@ def read_frame(path: Path) -> ViewFrame:
     }
     if len(shapes) > 1 or depth.ndim != 2 or (K.shape, T_world_camera.shape, timestamp.shape) != ((3, 3), (4, 4), ()):
         raise OutputError(f"{path} is no frame of a run: its arrays do not fit together; let the run write it again.")
+    arrays_read = (picture, depth, confidence, K, T_world_camera, timestamp)
+    if any(array.dtype.kind not in "fu" for array in arrays_read):
+        raise OutputError(f"{path} is no frame of a run: its arrays hold no numbers; let the run write it again.")
     known = None if np.isnan(timestamp) else float(timestamp)
     return ViewFrame(int(path.stem), known, picture, depth, confidence, K, T_world_camera, reliability)
 

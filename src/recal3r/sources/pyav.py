@@ -40,6 +40,9 @@ def opened(
     if not container.streams.video:
         container.close()
         raise SourceError(f"{name} has no pictures in it, only other streams; give a file or stream with a video.")
+    if getattr(container.streams.video[0], "codec_context", None) is None:
+        container.close()
+        raise SourceError(f"{name} holds pictures of a kind that FFmpeg does not know; convert it, as to H.264.")
     return container
 
 

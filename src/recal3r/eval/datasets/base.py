@@ -123,7 +123,7 @@ def read_depth_png(path: Path, steps_per_metre: float, farthest: float = np.inf)
     try:
         with PillowImage.open(path) as opened:
             steps = np.asarray(opened)
-    except (OSError, SyntaxError) as error:
+    except Exception as error:  # damaged bytes make Pillow raise nearly anything
         raise DatasetError(f"{path} cannot be read as a depth map; fetch it again.") from error
     if steps.ndim != 2:
         raise DatasetError(f"{path} has {steps.ndim} axes and is no depth map; a 16-bit grey PNG would be.")

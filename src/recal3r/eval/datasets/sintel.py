@@ -81,6 +81,11 @@ def read_dpt(path: Path) -> Array:
     data = path.read_bytes()
     header = np.frombuffer(data, "<i4", 3) if len(data) >= 12 else np.zeros(3, np.int32)
     width, height = int(header[1]), int(header[2])
-    if len(data) < 12 or np.frombuffer(data, "<f4", 1)[0] != _TAG or len(data) != 12 + 4 * width * height:
+    if (
+        len(data) < 12
+        or min(width, height) < 0
+        or np.frombuffer(data, "<f4", 1)[0] != _TAG
+        or len(data) != 12 + 4 * width * height
+    ):
         raise DatasetError(f"{path} is no depth file of Sintel; fetch it again.")
     return np.frombuffer(data, "<f4", offset=12).reshape(height, width)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import safetensors
@@ -84,7 +84,7 @@ class Checkpoints:
         if any(not _OF_A_GENERATION.fullmatch(name) for name in names):
             raise SessionError(f"{path} names files elsewhere; begin anew with --no-resume --overwrite.")
         session, sinks = (self.folder / self._checked(name, sha256) for name, sha256 in names.items())
-        return Checkpoint(frames, session, Mark(numbers, _arrays(sinks)))
+        return Checkpoint(frames, session, Mark(cast("dict[str, Any]", numbers), _arrays(sinks)))
 
     def remove(self) -> None:
         """Takes away what is ours, and the folder if nothing else is in it."""

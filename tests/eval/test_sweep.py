@@ -61,7 +61,8 @@ def plan(sweep: Sweep, weights: Path, laid_out: LaidOut, output: Path, **options
 def files(output: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(output)): path.read_bytes()
-        for path in sorted((output / "results").rglob("*"))
+        for part in ("results", "trajectories")
+        for path in sorted((output / part).rglob("*"))
         if path.is_file()
     }
 
@@ -234,7 +235,8 @@ def one_process(weights: Path, laid_out: LaidOut, tmp_path_factory: pytest.TempP
 
 
 def test_results_hold_everything(one_process: dict[str, bytes], laid_out: LaidOut) -> None:
-    assert len(one_process) == 3 * 2 * 2 * 2
+    assert sum(name.startswith("results/") for name in one_process) == 3 * 2 * 2 * 2
+    assert sum(name.startswith("trajectories/") for name in one_process) == (2 + 1) * 2 * 2, "and the truth"
     result = json.loads(one_process["results/pose-synthetic/recal3r/4/scene-001.json"])
     assert result["frames"] == ["000000", "000001", "000002", "000003"]
     assert result["settings"]["protocol"]["frames"] == {"kind": "First", "count": None, "stride": 1, "start": 0}
@@ -256,7 +258,7 @@ def test_interrupted_and_resumed(
     wanted = plan(synthetic_sweep(), weights, laid_out, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(wanted)
-    assert len(files(tmp_path)) == 6
+    assert sum(name.startswith("results/") for name in files(tmp_path)) == 6
     assert run_sweep(wanted).done_before == 6
     assert files(tmp_path) == one_process
     said: list[str] = []

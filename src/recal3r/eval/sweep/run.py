@@ -66,12 +66,12 @@ def run_sweep(plan: Plan, executor: Executor | None = None, said: Said = lambda 
         found, speed, walks = done or lost(
             job, weights, "The workers that had this sequence died, one after the other."
         )
-        for result in found:
-            write_result(result, folder)
-        if speed is not None:
-            _write_speed(plan.output, job, speed)
         for walk in walks:
             write_walk(walk, plan.output / TRAJECTORIES)
+        if speed is not None:
+            _write_speed(plan.output, job, speed)
+        for result in found:  # last: a job whose results are there is done
+            write_result(result, folder)
         results += found
         failed = sum(one.error is not None for one in found)
         said(f"{number}/{len(jobs)} {job.contestant.name}, {job.sequence}" + (f": {failed} failed" if failed else ""))

@@ -37,6 +37,9 @@ ENTRIES = (
     Entry("study", "recal3r.cli.study", "Compare rules, ablations and controls on long walks whose truth is known."),
     Entry("view", "recal3r.cli.view", "Look at a run in the browser, afterwards or while it is made."),
     Entry("doctor", "recal3r.cli.doctor", "See what is installed, whether a stream would run here, and how long."),
+    Entry(
+        "bench", "recal3r.cli.bench", "Measure what a frame costs on this machine: by stage, by rule, beside its peak."
+    ),
     Entry("weights", "recal3r.cli.weights", "List, fetch, convert and verify the weights of networks."),
 )
 

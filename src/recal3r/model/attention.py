@@ -40,6 +40,11 @@ def merge_heads(x: Tensor) -> Tensor:  # [B, H, T, d] -> [B, T, H*d]
     return x.transpose(1, 2).flatten(2)
 
 
+def heads_transposed(x: Tensor) -> Tensor:  # [B, H, U, d] -> [B, H, d, U], contiguous
+    """Head by head: across merged heads, rows lie a power of two apart and push each other out of the cache."""
+    return x.contiguous().transpose(-2, -1).contiguous()
+
+
 def attend(queries: Tensor, seen: KeysValues) -> Tensor:
     """softmax(q kᵀ / √d) v, by the fastest kernel that is right for the occasion."""
     if queries.requires_grad and queries.device.type == "cpu":  # the fused kernel's backward is 8x slower there
@@ -60,7 +65,7 @@ def attend_by_heads(queries: Tensor, seen: KeysValues) -> Tensor:
     batch, heads, _, size = queries.shape
     scaled = torch.mul(queries, size**-0.5, out=queries.new_empty(queries.shape)).flatten(0, 1)  # [B*H, T, d]
     keys = seen.keys.contiguous().flatten(0, 1)
-    values = seen.values.transpose(-2, -1).contiguous().flatten(0, 1)  # [B*H, d, U]
+    values = heads_transposed(seen.values).flatten(0, 1)  # [B*H, d, U]
     out = queries.new_empty(batch, tokens, heads, size)
     rows = max(1, TILE_ELEMENTS // others)
     for head in range(batch * heads):

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import torch
 
 from recal3r.errors import ConfigError
+from recal3r.model.allocator import keep_memory
 from recal3r.model.checkpoint import read_checkpoint
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.cut3r import Cut3r
@@ -39,6 +40,7 @@ def load_model(
     with torch.device("meta"):
         model = Cut3r(checkpoint.config)
     model.working_in(_dtype(dtype, where, model))
+    large = _large(model)  # packed weights cannot be counted
     entries = model.official_entries(checkpoint.shapes)
     dtypes = {name: weight.dtype for name, weight in model.state_dict().items()}
     model.take(
@@ -46,19 +48,22 @@ def load_model(
         pack=fast and _packs(model.dtype, where),
     )
     model.requires_grad_(requires_grad=False).eval()
-    return _laid_out(model) if fast else model
+    return _laid_out(model, large=large) if fast else model
 
 
 def prepared(model: Cut3r) -> Cut3r:
     """Changes a network for fast inference where it is: layers and maps are laid out as its device wants them."""
-    return _laid_out(model.pack() if _packs(model.dtype, model.device) else model)
+    large = _large(model)
+    return _laid_out(model.pack() if _packs(model.dtype, model.device) else model, large=large)
 
 
 def _packs(dtype: torch.dtype, device: torch.device) -> bool:
     return device.type == "cpu" and can_pack(dtype)
 
 
-def _laid_out(model: Cut3r) -> Cut3r:
+def _laid_out(model: Cut3r, *, large: bool) -> Cut3r:
+    if model.device.type == "cpu" and large:
+        keep_memory()
     model.heads.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]  # as the documentation has it
     return model
 
@@ -96,5 +101,8 @@ def _dtype(dtype: Dtype | torch.dtype, device: torch.device, model: Cut3r) -> to
         raise ConfigError(f"dtype={name!r} is none a network works in; use one of {', '.join(get_args(Dtype))}.")
     if name != "auto":
         return getattr(torch, name)
-    large = sum(weight.numel() for weight in model.parameters()) >= LARGE
-    return torch.bfloat16 if large and fast_in_bfloat16(device) else torch.float32
+    return torch.bfloat16 if _large(model) and fast_in_bfloat16(device) else torch.float32
+
+
+def _large(model: Cut3r) -> bool:
+    return sum(weight.numel() for weight in model.parameters()) >= LARGE

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from recal3r.model.attention import Attend, KeysValues, attend_by_heads, merge_heads, split_heads
 from recal3r.model.moments import Measured, by_moments
+from recal3r.model.onednn import product
 from recal3r.model.tiles import by_tiles
 
 
@@ -130,8 +131,9 @@ class FusedProbe:
                 mean_key = _accumulate(keys).mean(2, keepdim=True)
                 sums.add(Stat.MEAN_LOGIT, (_accumulate(queries) * mean_key).sum(-1).mean(1) * scale)
             if Stat.MEAN_LOGIT_MAP in self.needs:  # Σ_h Q_h K_hᵀ = Q Kᵀ with heads concatenated
-                product = merge_heads(queries) @ merge_heads(keys).transpose(-2, -1)
-                sums.add(Stat.MEAN_LOGIT_MAP, _accumulate(product) * (scale / queries.shape[1]))
+                pairs = zip(merge_heads(queries).contiguous(), merge_heads(keys).contiguous(), strict=True)
+                logits = torch.stack([product(q, k) for q, k in pairs])
+                sums.add(Stat.MEAN_LOGIT_MAP, _accumulate(logits) * (scale / queries.shape[1]))
             if not {Stat.RESIDUAL, Stat.ENTROPY} & self.needs:
                 return attend_by_heads(queries, seen)
             says = _in_heads_of(queries, state_values) if Stat.RESIDUAL in self.needs else None

@@ -6,7 +6,7 @@ The softmax that attention needs anyway serves both directions. With keys centre
 k̂_j = k_j - mean_j k_j, the centred logits â_mj = scale q_m·k̂_j differ from a_mj by c_m = scale q_m·mean_j k_j, a
 constant per query, and for P_mj = softmax_j a_mj = softmax_j â_mj = exp(â_mj) / Z_m
 
-    log Z_m = max_j â_mj - log max_j P_mj                                                                         (1)
+    log Z_m = â_mj - log P_mj,   whichever j                                                                      (1)
     H_m = log Z_m - Σ_j P_mj â_mj = log Z_m - scale q_m·Σ_j P_mj k̂_j                                              (2)
     softmax_m a_mj = P_mj s_m / Σ_m P_mj s_m,   s_m = Z_m exp(c_m) up to a factor                                 (3)
 
@@ -26,7 +26,8 @@ from recal3r.model.attention import KeysValues
 from recal3r.model.moments import Measured
 from recal3r.model.onednn import product, product_down
 
-_LARGEST = 20.0  # a logit to which (2) is exact within 1e-5
+_LARGEST = 24.0  # a log Z to which (2) is exact within 1e-5
+_FIRST = 32  # how many patches (1) is looked for in: the one with the largest P of them
 _LEAST = 1e-24  # a sum of (3) above this has lost no term that matters: what underflows is below 1e-38
 
 
@@ -67,8 +68,9 @@ def by_tiles(queries: Tensor, seen: KeysValues, state_values: Tensor | None) -> 
     found = _measured(heads)
     pose_logit = (q_wide * centred[:, :1]).sum(-1, keepdim=True)
     share = (pose_logit - found.log_total).sigmoid()  # p_0: the pose token joins by its share of the whole
+    out = found.value * (1 - share) + v[:, :1].to(wide) * share  # `lerp` is several times slower where it repeats
     return Measured(
-        torch.lerp(found.value, v[:, :1].to(wide), share).to(v.dtype).view_as(queries),
+        out.to(v.dtype).view_as(queries),
         found.entropy.view(queries.shape[:3]),
         None if found.predicted is None else found.predicted.unflatten(0, queries.shape[:2]),
     )
@@ -83,11 +85,11 @@ def _measured(heads: _Heads) -> _Softmaxes:
     careful: list[int] = []
     for head in range(count):
         logits = product(q[head], k[head])  # â [N, P]
-        top = logits.amax(-1, keepdim=True).to(shift.dtype)
+        known = logits[:, :_FIRST].amax(-1, keepdim=True).to(shift.dtype)
         p = torch.softmax(logits, dim=-1, out=logits)
         rows[head] = product(p, seen[head])
-        log_total[head] = top - p.amax(-1, keepdim=True).to(shift.dtype).log()  # (1)
-        exact = bool(top.amax() < _LARGEST)  # False for NaN
+        log_total[head] = known - p[:, :_FIRST].amax(-1, keepdim=True).to(shift.dtype).log()  # (1)
+        exact = bool(log_total[head].abs().amax() < _LARGEST)  # False for NaN, and infinite where P is none
         if v_state is not None and predicted is not None:
             weights = (log_total[head] + shift[head]).T  # log s [1, N]
             weights = (weights - weights.amax()).exp().to(p.dtype)
@@ -109,6 +111,7 @@ def _measure_carefully(found: _Softmaxes, heads: _Heads, head: int) -> None:
     shift = heads.shift[head]
     logits = heads.q[head].to(shift.dtype) @ heads.k[head].to(shift.dtype).T
     log_p = logits.log_softmax(-1)
+    found.log_total[head] = logits.logsumexp(-1, keepdim=True)
     found.entropy[head] = -(log_p.exp() * log_p).sum(-1, keepdim=True)
     if heads.v_state is not None and found.predicted is not None:
         found.predicted[head] = (logits + shift).softmax(0).T @ heads.v_state[head].to(shift.dtype)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from parity import Arrays, outputs_of, verdict
+from parity import Arrays, outputs_of, stream_on, verdict
 
 from recal3r.cli.measure import picture_size
 from recal3r.model.load import load_model
@@ -26,7 +26,7 @@ def child(weights: Path, size: list[int] | None, path: str, file: Path) -> None:
     """Prints its peak, and leaves its predictions in `file`."""
     fast = path != "plain"
     model = load_model(weights, device="cpu", dtype=path if fast else "float32", fast=fast)
-    found = outputs_of(model, picture_size(model.config, size), fast=fast)
+    found = outputs_of(stream_on(model, fast=fast), picture_size(model.config, size))
     print(peak_memory())
     np.savez(file, **{f"{at}.{name}": array for at, frame in enumerate(found) for name, array in frame.items()})
 

@@ -21,9 +21,12 @@ FLOAT32_TOLERANCE = 1e-4
 BFLOAT16_TOLERANCE = {"depth": 0.1, "translation": 0.1, "rotation_degrees": 5.0, "rate": 0.1}
 
 
-def outputs_of(model: Cut3r, size: tuple[int, int], *, fast: bool, rule: str = "recal3r") -> list[Arrays]:
+def stream_on(model: Cut3r, *, fast: bool, rule: str = "recal3r") -> recal3r.Reconstructor:
+    return recal3r.Reconstructor(model, rule, ALL_OUTPUTS, size=None, fast=fast, health=None)
+
+
+def outputs_of(recon: recal3r.Reconstructor, size: tuple[int, int]) -> list[Arrays]:
     height, width = size
-    recon = recal3r.Reconstructor(model, rule, ALL_OUTPUTS, size=None, fast=fast, health=None)
     found: list[Arrays] = []
     for _, picture in zip(range(FRAMES), pictures(height, width), strict=False):
         prediction = recon.push(picture)

@@ -11,17 +11,17 @@ import sys
 from pathlib import Path
 
 import torch
-from parity import outputs_of, verdict
+from parity import outputs_of, stream_on, verdict
 
 import recal3r
 from recal3r.cli.bench import stages
 from recal3r.cli.measure import (
-    ALL_OUTPUTS,
     WALL,
     WORK,
     hardware,
     operations,
     picture_size,
+    pictures,
     product_peak,
     push_in_turn,
 )
@@ -47,20 +47,18 @@ clock = {"wall": WALL, "work": WORK}[options.clock]
 plain = load_model(options.weights, device="cpu", dtype="float32", fast=False)
 fast = load_model(options.weights, device="cpu", dtype=options.dtype)
 height, width = size = picture_size(fast.config, options.size)
-same, worst = verdict(outputs_of(fast, size, fast=True), outputs_of(plain, size, fast=False), options.dtype)
+contestants = {"plain": stream_on(plain, fast=False), "recal3r": stream_on(fast, fast=True)}
+same, worst = verdict(outputs_of(contestants["recal3r"], size), outputs_of(contestants["plain"], size), options.dtype)
 print(f"{width}x{height}, {options.dtype} against plain float32:")
 print("".join(f"  {name:20} {value:.2e}\n" for name, value in worst.items()), flush=True)
 if not same:
     sys.exit("The two paths disagree: nothing is reported of their speed.")
 
 
-def reconstructor(model: recal3r.Cut3r, rule: str, outputs: tuple[str, ...], *, fast: bool) -> recal3r.Reconstructor:
-    return recal3r.Reconstructor(model, rule, outputs, size=None, fast=fast, health=None)
-
-
-contestants = {"plain": reconstructor(plain, "recal3r", ALL_OUTPUTS, fast=False)}
-contestants |= {rule: reconstructor(fast, rule, ALL_OUTPUTS, fast=True) for rule in RULES}
-contestants["pose only"] = reconstructor(fast, "recal3r", ("pose",), fast=True)
+contestants |= {rule: stream_on(fast, fast=True, rule=rule) for rule in RULES if rule != "recal3r"}
+contestants["pose only"] = recal3r.Reconstructor(fast, "recal3r", ("pose",), size=None, health=None)
+for recon in list(contestants.values())[2:]:  # the two that were compared have seen frames
+    recon.push(next(pictures(height, width)))
 precisions = {str(dtype).removeprefix("torch."): dtype for dtype in (fast.dtype, fast.state_dtype)}
 
 
@@ -69,7 +67,7 @@ def measured_peaks() -> dict[str, float]:
 
 
 before = measured_peaks()
-pushed = push_in_turn(contestants, height, width, options.repeats, warmup=1, clock=clock)
+pushed = push_in_turn(contestants, height, width, options.repeats, warmup=0, clock=clock)
 after = measured_peaks()
 peaks = {name: max(before[name], after[name]) for name in before}
 rows = stages(pushed["recal3r"], operations(fast.config, height, width), peaks, fast)

@@ -59,8 +59,9 @@ def attend_by_heads(queries: Tensor, seen: KeysValues) -> Tensor:
     One head's logits exist at a time, in the cache, and of those no more than `TILE_ELEMENTS`.
     """
     tokens, others = queries.shape[-2], seen.keys.shape[-2]
-    on_cpu = queries.device.type == "cpu" and can_pack(queries.dtype) and not torch.compiler.is_compiling()
-    if not on_cpu or queries.requires_grad or tokens * others < _WORTHWHILE:
+    if torch.compiler.is_compiling() or queries.device.type != "cpu" or not can_pack(queries.dtype):
+        return attend(queries, seen)
+    if queries.requires_grad or tokens * others < _WORTHWHILE:
         return attend(queries, seen)
     batch, heads, _, size = queries.shape
     scaled = torch.mul(queries, size**-0.5, out=queries.new_empty(queries.shape)).flatten(0, 1)  # [B*H, T, d]

@@ -21,7 +21,7 @@ def can_pack(dtype: torch.dtype) -> bool:
 
 def product(x: Tensor, y: Tensor) -> Tensor:  # [T, C], [U, C] -> [T, U]
     """x yᵀ. `y` must be contiguous: oneDNN takes other layouts too, at a crawl."""
-    if x.device.type != "cpu" or x.requires_grad or torch.compiler.is_compiling() or not can_pack(x.dtype):
+    if torch.compiler.is_compiling() or x.device.type != "cpu" or x.requires_grad or not can_pack(x.dtype):
         return x @ y.T
     return torch.ops.mkldnn._linear_pointwise(x, y, None, "none", [], "")
 

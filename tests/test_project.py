@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
+import runpy
 import subprocess
 import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +21,8 @@ from networks import MINI
 from recal3r.model.checkpoint import write_safetensors
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.load import untrained
+from sinks.walks import interrupted, shown, walk, written
+from sources.footage import write_video
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "recal3r"
@@ -111,3 +117,44 @@ def test_example_own_rule() -> None:
     assert len(rates) == 6
     assert rates[0] == pytest.approx(44 / 48, abs=1e-3), "the first frame is written fully, but for MeMix's mask"
     assert all(0 < rate < 1 for rate in rates)
+
+
+def test_example_live(tmp_path: Path) -> None:
+    """A stream from the network, newest frame first, and its trajectory."""
+    model = untrained(Cut3rConfig(**MINI, head="linear"))
+    write_safetensors(tmp_path / "mini.safetensors", model.config, model.official_state_dict())
+    write_video(tmp_path / "clip.mp4", 40, movflags="faststart")
+    handler = functools.partial(QuietHandler, directory=str(tmp_path))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/clip.mp4"
+        said = run_example("03_live.py", tmp_path / "mini.safetensors", address, tmp_path / "path.txt")
+        server.shutdown()
+    found = re.search(r"^(\d+) frames, (\d+) dropped to keep up$", said, re.MULTILINE)
+    assert found is not None
+    assert 1 <= int(found[1]) <= 40
+    assert int(found[1]) + int(found[2]) == 40
+    assert "watch it at http://127.0.0.1:" in said
+    assert len((tmp_path / "path.txt").read_text().splitlines()) == int(found[1])
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None: ...  # its name in the base class
+
+
+def test_example_own_sink(tmp_path: Path) -> None:
+    assert "6 frames" in run_example("05_own_sink.py", tmp_path / "out")
+    table = np.loadtxt(tmp_path / "out" / "speed.csv", delimiter=",", skiprows=1)
+    path = np.loadtxt(tmp_path / "out" / "trajectory.txt")
+    steps = np.linalg.norm(np.diff(path[:, 1:4], axis=0), axis=1) / np.diff(path[:, 0])
+    np.testing.assert_allclose(table[1:, 2], steps, atol=1e-5)
+    assert table[0, 2] == 0
+
+
+@pytest.mark.parametrize(("at", "lost"), [(0, 2), (1, 1), (4, 3)])
+def test_the_own_sink_goes_on_byte_for_byte(tmp_path: Path, at: int, lost: int) -> None:
+    own = runpy.run_path(str(ROOT / "examples" / "05_own_sink.py"))["SpeedSink"]
+    pairs = shown(walk(8))
+    written(own(tmp_path / "whole.csv"), pairs)
+    interrupted(own, tmp_path / "killed.csv", pairs, at, lost)
+    assert (tmp_path / "killed.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()

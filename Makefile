@@ -35,6 +35,15 @@ types: $(READY)
 quick: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n auto
 
+oldest:  ## the tests of the core with the oldest of what it depends on: a few gigabytes to download
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[arrow,eval,video]' "pytest>=8.2" "hypothesis>=6.100"
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -m "not slow" tests/engine tests/geometry tests/golden tests/rules
+
+audit: $(READY)  ## known holes in what is installed; asks a server
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip_audit --requirement constraints.txt --no-deps --disable-pip
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'

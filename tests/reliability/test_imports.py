@@ -160,6 +160,14 @@ def test_what_is_tested_lies_above_every_lower_bound() -> None:
             assert numbers(pinned[name]) >= numbers(bound), name
 
 
+def test_the_oldest_set_is_the_lower_bounds() -> None:
+    lines = (ROOT / "constraints-oldest.txt").read_text().splitlines()
+    oldest = dict(line.split("==") for line in lines if "==" in line)
+    bounds = requirements()
+    assert oldest == {name: bounds[name] for name in oldest}
+    assert {"torch", "numpy", "safetensors", "pillow"} <= oldest.keys()
+
+
 def test_what_runs_here_lies_above_every_lower_bound() -> None:
     from importlib.metadata import version
 

@@ -344,6 +344,18 @@ def test_a_live_stream_has_no_checkpoints(settings: Settings, weights: Path, tmp
     assert len(np.loadtxt(tmp_path / "trajectory.tum.txt")) == 4
 
 
+def test_a_live_stream_that_was_not_there_is_tried_again(settings: Settings) -> None:
+    """Nothing was kept that could be lost; but a live run that was killed is not written over."""
+    asked = replace(settings, source="http://127.0.0.1:9/a.mp4", write=("tum",))
+    for _ in range(2):
+        refused(asked, SourceError, "cannot be opened as a video")
+    refused(replace(asked, rule="cut3r"), OutputError, "holds files already; name a new one")
+    content_of_run = known(asked)
+    del content_of_run["ended"]
+    (asked.output / "run.json").write_text(json.dumps(content_of_run))
+    refused(asked, OutputError, "holds files already; name a new one")
+
+
 def test_ctrl_c_is_how_a_live_stream_ends(settings: Settings, weights: Path, tmp_path: Path) -> None:
     with (tmp_path / "raw").open("w+b") as pipe:
         pipe.write(bytes(64 * 48 * 3) * 4)

@@ -88,7 +88,7 @@ SENTENCES = {
     "synthetic:1?colour=3": r"\['colour'\] do not fit .*it takes frames, width, height",
     "watch:missing": "no folder that could be watched",
     "scans/*.jpg": r"Of 0 pictures in scans/\*\.jpg",
-    "-": r"do not fit standard input \(missing a required argument: 'width'\); it takes width, height, rate, pipe",
+    "-": "do not say how large they are; give width and height",
 }
 
 

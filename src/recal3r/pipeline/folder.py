@@ -54,6 +54,8 @@ class RunFolder:
         """Where this run was cut off; None where it begins. A folder that holds something else is an error, but for
         `overwrite`."""
         known, checkpoint = self._known(), self.checkpoints.read() if resume else None
+        if resume and known is not None and _kept_nothing(known) and not differences(known, identity):
+            return Checkpoint(0, None, None)
         if checkpoint is not None and known is not None and not known["complete"]:
             differing = differences(known, identity)
             if not differing:
@@ -108,6 +110,11 @@ def differences(known: Identity, asked: Identity) -> list[str]:
         for name in dict.fromkeys((*now, *before))
         if before.get(name) != now.get(name)
     ]
+
+
+def _kept_nothing(known: Mapping[str, Any]) -> bool:
+    """Of a run that came to its end, however that was; of one that was killed nobody has counted the frames."""
+    return not known["complete"] and "ended" in known and not known["frames"]
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

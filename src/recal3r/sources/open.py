@@ -138,6 +138,8 @@ def _pyav_needed(name: str) -> Generator[None]:
 
 
 def _pipe(_: str, options: dict[str, Any]) -> Source:
+    if not {"width", "height"} <= options.keys():
+        raise SourceError("Raw pictures on standard input do not say how large they are; give width and height.")
     return _made(RawPipe, options=options)
 
 

@@ -164,6 +164,26 @@ def test_sequences_count_as_their_protocol_weighs_them(tmp_path: Path) -> None:
     assert tables[0].rows["cut3r"][300].ours.mean == pytest.approx(0.125)
 
 
+def test_the_page_says_who_can_be_told_apart_from_the_first(tmp_path: Path) -> None:
+    names = tuple(f"scene-{k}" for k in range(6))
+    gains = {"cut3r": 0.0, "ttt3r": 0.01, "recal3r": -0.01, "ttsa3r": 0.0}
+    wobble = {"cut3r": 0.0, "ttt3r": 0.002, "recal3r": 0.002, "ttsa3r": 0.002}
+    results = [
+        result(one, 300, name, {"acc": 0.1 * (k + 1) + gains[one.name] + wobble[one.name] * (-1) ** k})
+        for k, name in enumerate(names)
+        for one in called(*gains)
+    ]
+    folder = folder_of(tmp_path / "six", results, names=names)
+    write_report(folder)
+    said = "reconstruction/7scenes, Acc (m): better: recal3r; worse: ttt3r; not told apart: ttsa3r"
+    assert said in (folder / "report.md").read_text()
+    assert said in (folder / "report.html").read_text()
+    assert "cut3r → recal3r" in (folder / "tables" / "made-up-against-cut3r.md").read_text()
+    few = folder_of(tmp_path / "few", some_results(ACCURACIES))
+    write_report(few)
+    assert "Acc (m): 3 sequences are too few to tell anything apart" in (few / "report.md").read_text()
+
+
 def test_every_task_is_known_by_the_name_results_have() -> None:
     assert {type(one.task).__name__ for one in PROTOCOLS.values()} == set(TASKS)
 
@@ -197,6 +217,7 @@ def test_a_whole_report(tmp_path: Path) -> None:
     kinds = ("pose-scannet-50-rules-over-length", "pose-scannet-50-rules-from-above", "speed-and-memory")
     assert drawn == sorted(f"made-up-{kind}{suffix}" for kind in kinds for suffix in (".png", ".svg"))
     assert {path.suffix for path in (folder / "tables").iterdir()} == set(WRITERS)
+    assert "2 sequences are too few" in page
     assert (folder / "report.html").read_text().count("<table>") == len(asked.task.metrics)
     assert read_paces(folder / "speed", ("cut3r", "recal3r", "ttt3r"))["recal3r"] == (20.0, 0.5, "cpu")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

@@ -63,6 +63,20 @@ def compare(first: Path, second: Path, contestants: Sequence[str] = ()) -> list[
     return found
 
 
+def within(findings: Findings, first: str, length: int | None) -> list[Difference]:
+    """Every other contestant of a sweep against the first, by every metric the sweep shows."""
+    found: list[Difference] = []
+    for asked in findings.roll.asked:
+        for second in findings.roll.contestants:
+            pairs = list(zip(findings.of(asked, first, length), findings.of(asked, second, length), strict=True))
+            if second != first:
+                found += [
+                    Difference(asked.protocol, length, first, second, measure, _difference(pairs, measure.name))
+                    for measure in findings.measures(asked)
+                ]
+    return found
+
+
 def _by_contestant(folder: Path) -> dict[str, dict[Key, Result]]:
     found: dict[str, dict[Key, Result]] = {}
     for one in _asked_for(folder):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from recal3r.errors import EvalError
 from recal3r.eval.contestants import slug
 from recal3r.eval.extra import evaluation_package
-from recal3r.eval.findings import Findings
+from recal3r.eval.findings import Findings, longest
 from recal3r.eval.published import published
 from recal3r.eval.sweep.roll import Asked, Group
 from recal3r.eval.walks import read_walk
@@ -94,7 +94,7 @@ def paths_from_above(findings: Findings, asked: Asked, group: Group, folder: Pat
 
     None where no way was written down.
     """
-    length, styles = _longest(findings.roll.lengths), _styles(group)
+    length, styles = longest(findings.roll.lengths), _styles(group)
     drawn = 0
     panels = min(_AT_MOST, len(asked.sequences))
     across = min(3, panels)
@@ -137,10 +137,6 @@ class FromAbove(NamedTuple):
 
     def __call__(self, points: NDArray[np.floating]) -> NDArray[np.floating]:
         return (points - self.centre) @ self.axes.T
-
-
-def _longest(lengths: Sequence[int | None]) -> int | None:
-    return None if None in lengths else max(length for length in lengths if length is not None)
 
 
 # -- speed -----------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,6 +65,11 @@ class Findings:
 def read_findings(folder: Path, roll: Roll) -> Findings:
     found = read_results(folder) if (folder / "results").is_dir() else []
     return Findings(roll, {(one.protocol, one.contestant, one.length, one.sequence): one for one in found})
+
+
+def longest(lengths: Sequence[int | None]) -> int | None:
+    """None, which is the whole sequence, is longer than any."""
+    return None if None in lengths else max(length for length in lengths if length is not None)
 
 
 def _column(results: list[Result], metric: str) -> NDArray[np.float64]:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from recal3r.eval.compare import Difference, as_csv, as_markdown, within
 from recal3r.eval.contestants import slug
-from recal3r.eval.findings import Findings, read_findings
+from recal3r.eval.findings import Findings, longest, read_findings
 from recal3r.eval.results import Result
 from recal3r.eval.sweep.roll import read_rolls
 from recal3r.eval.sweep.run import SPEED, TRAJECTORIES
@@ -17,6 +18,7 @@ from recal3r.eval.tables.writers import html_table, markdown
 from recal3r.eval.walks import read_walk
 
 _LISTED = 20  # sequences that failed, before "and so many more"
+_ENOUGH = 5  # sequences, of which a bootstrap can say anything
 
 
 class Piece(NamedTuple):
@@ -32,7 +34,12 @@ def write_report(folder: Path, said: Callable[[str], None] = lambda _: None) -> 
     pieces: list[Piece] = []
     for roll in rolls:
         findings = read_findings(folder, roll)
-        pieces += [_heading(roll.title, 1), _about(findings), *_tables(findings, folder)]
+        pieces += [
+            _heading(roll.title, 1),
+            _about(findings),
+            *_tables(findings, folder),
+            *_told_apart(findings, folder),
+        ]
         pieces += [*_figures(findings, folder), *_failures(findings), *_shorter(findings)]
     (folder / "report.md").write_text("\n".join(piece.markdown for piece in pieces), encoding="utf-8")
     body = "\n".join(piece.html for piece in pieces)
@@ -60,6 +67,34 @@ def _tables(findings: Findings, folder: Path) -> list[Piece]:
             (folder / "tables" / f"{name}{suffix}").write_text(write(table), encoding="utf-8")
         pieces.append(Piece(markdown(table), html_table(table)))
     return pieces
+
+
+def _told_apart(findings: Findings, folder: Path) -> list[Piece]:
+    """Who differs from the first contestant at the longest stream, because the best of a column may be so by chance."""
+    roll = findings.roll
+    first, length = roll.contestants[0], longest(roll.lengths)
+    differences = within(findings, first, length)
+    if not differences:
+        return []
+    name = f"{slug(roll.name)}-against-{slug(first)}"
+    for suffix, write in ((".md", as_markdown), (".csv", as_csv)):
+        (folder / "tables" / f"{name}{suffix}").write_text(write(differences), encoding="utf-8")
+    lines = [f"every number with its interval: tables/{name}.md"]
+    for asked in roll.asked:
+        for measure in findings.measures(asked):
+            these = [one for one in differences if (one.protocol, one.measure) == (asked.protocol, measure)]
+            lines.append(f"{asked.protocol}, {measure.label}: {_verdicts(these)}")
+    frames = "all" if length is None else length
+    return [_heading(f"Paired by sequence against {first}, {frames} frames, 95 % intervals", 2), _list(lines)]
+
+
+def _verdicts(differences: list[Difference]) -> str:
+    paired = max(one.difference.scenes for one in differences)
+    if paired < _ENOUGH:
+        return f"{paired} sequences are too few to tell anything apart"
+    words = (("second is better", "better"), ("first is better", "worse"), ("cannot be told apart", "not told apart"))
+    who = {word: [one.second for one in differences if one.verdict == verdict] for verdict, word in words}
+    return "; ".join(f"{word}: {', '.join(names)}" for word, names in who.items() if names)
 
 
 def _figures(findings: Findings, folder: Path) -> list[Piece]:

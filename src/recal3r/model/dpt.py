@@ -88,4 +88,5 @@ class DptHead(nn.Module):
             x = self.fusion[level](x, maps[level])
 
         widen, refine, project = self.head
-        return project(functional.relu_(refine(doubled(widen(x)))))
+        x = doubled(widen(x))  # 100 MB at 512x384; what it was made of is let go before the next of that size
+        return project(functional.relu_(refine(x)))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _WRITTEN = ("tum", "depth", "ply", "frames", "report")
 _POINTS = 3000  # of a frame, in the picture
 _MOMENTS = 6  # of the walk, in the picture
+_SOME = 30  # frames after which there is a picture of the room already
 
 
 class Walk(NamedTuple):
@@ -190,33 +191,43 @@ def _print_table(walk: Walk, found: dict[str, Found]) -> None:
 
 
 def _picture(walk: Walk, found: dict[str, Found]) -> PillowImage:
-    """The room without its ceiling, true and as each rule has it; below, a few moments of the walk."""
+    """The room without its ceiling, true and as each rule has it after some and after all frames; below, moments."""
     import numpy as np
 
-    from recal3r.eval.portrait import View, depth_picture, portrait, sheet
-    from recal3r.geometry.align import umeyama
+    from recal3r.eval.portrait import depth_picture, sheet
 
-    every = slice(None, None, max(1, len(walk.poses) // 150))  # enough to fill the picture
-    truth, colours = walk.points[every].reshape(-1, 3), walk.colours[every].reshape(-1, 3)
-    low, high = np.percentile(truth[:, 2], (1, 99))
-    below = truth[:, 2] < high - 0.12 * (high - low)  # the ceiling
-    view = View.of(truth)
-    rooms: list[Picture] = [portrait(view, truth[below], colours[below], walk.poses[:, :3, 3])]
-    for one in found.values():
-        points = one.points[every].reshape(-1, 3)
-        to_truth = umeyama(points.astype(np.float64), truth.astype(np.float64))
-        rooms.append(portrait(view, to_truth(points)[below], colours[below], to_truth(one.poses[:, :3, 3])))
-
+    rows = [
+        (f"{count} frames", _rooms(walk, found, count))
+        for count in sorted({min(_SOME, len(walk.poses)), len(walk.poses)})
+    ]
     depths = np.stack([frame.depth for frame in walk.shown])
     near, far = np.percentile(depths, (2, 98)).tolist()
-    strips: list[tuple[str, list[Picture]]] = [
+    rows += [
         ("picture", [frame.image for frame in walk.shown]),
         ("true depth", [depth_picture(depth, near, far) for depth in depths]),
     ]
-    strips += [
-        (f"depth, {rule}", [depth_picture(depth, near, far) for depth in one.depths]) for rule, one in found.items()
-    ]
-    return sheet([("the room", rooms), *strips], ["truth", *found])
+    rows += [(f"depth, {rule}", [depth_picture(d, near, far) for d in one.depths]) for rule, one in found.items()]
+    return sheet(rows, ["truth", *found])
+
+
+def _rooms(walk: Walk, found: dict[str, Found], count: int) -> list[Picture]:
+    """What there is of the room after `count` frames; each reconstruction as similarly placed as it can be."""
+    import numpy as np
+
+    from recal3r.eval.portrait import View, portrait
+    from recal3r.geometry.align import umeyama
+
+    every = slice(None, count, max(1, count // 150))  # enough to fill the picture
+    truth, colours = walk.points[every].reshape(-1, 3), walk.colours[every].reshape(-1, 3)
+    low, high = np.percentile(walk.points[..., 2], (1, 99))
+    below = truth[:, 2] < high - 0.12 * (high - low)  # the ceiling
+    view = View.of(walk.points[:: max(1, len(walk.points) // 50)].reshape(-1, 3))
+    rooms = [portrait(view, truth[below], colours[below], walk.poses[:count, :3, 3])]
+    for one in found.values():
+        points = one.points[every].reshape(-1, 3)
+        to_truth = umeyama(points.astype(np.float64), truth.astype(np.float64))
+        rooms.append(portrait(view, to_truth(points)[below], colours[below], to_truth(one.poses[:count, :3, 3])))
+    return rooms
 
 
 COMMAND: type[Command] = Demo

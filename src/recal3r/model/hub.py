@@ -34,13 +34,14 @@ class KnownWeights:
 _BY_HAND = "Download it by hand from the CUT3R project page, https://github.com/CUT3R/CUT3R, into the cache folder."
 _LICENSE = "CC BY-NC-SA 4.0 (non-commercial)"
 _BUNDLED = Path(__file__).parents[1] / "weights"
+_TINY_BYTES, _TINY_SHA256 = 15_488_518, "5f2ab16b1424a3dcd7e61f8bc02f386f425313fe889919b28537830a367d5b94"
 _TINY_NOTE = "tiny comes with this package: trained on its procedural rooms, for demonstrations and studies only."
 
 KNOWN: Mapping[str, KnownWeights] = MappingProxyType(
     {
         known.name: known
         for known in (
-            KnownWeights("tiny", None, "tiny.safetensors", None, None, "Apache-2.0", _TINY_NOTE),
+            KnownWeights("tiny", None, "tiny.safetensors", _TINY_BYTES, _TINY_SHA256, "Apache-2.0", _TINY_NOTE),
             KnownWeights("cut3r-512", None, "cut3r_512_dpt_4_64.pth", None, None, _LICENSE, _BY_HAND),
             KnownWeights("cut3r-224", None, "cut3r_224_linear_4.pth", None, None, _LICENSE, _BY_HAND),
         )

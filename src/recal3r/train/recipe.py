@@ -122,7 +122,7 @@ TINY_CPU = Recipe(
         Stage(
             "pairs",
             "pairs",
-            1800,
+            3200,
             32,
             8e-4,
             helpers=Helpers(matching=0.5, attention=0.3, flow=1.0, until=0.9),
@@ -131,19 +131,19 @@ TINY_CPU = Recipe(
         Stage(
             "streams-2",
             "streams",
-            400,
+            300,
             32,
             6e-4,
             helpers=Helpers(attention=0.2, passing=1.0, until=0.6),
             recall_starts_as_pose_token=True,
             validate_every=200,
         ),
-        Stage("streams-4", "streams", 400, 32, 6e-4, horizon=4, window=4, validate_every=200),
-        Stage("streams-8", "streams", 300, 32, 6e-4, horizon=8, window=8, validate_every=100),
-        Stage("streams-32", "streams", 600, 16, 4e-4, horizon=32, window=8, validate_every=200),
+        Stage("streams-4", "streams", 330, 32, 6e-4, horizon=4, window=4, validate_every=200),
+        Stage("streams-16", "streams", 150, 32, 6e-4, horizon=16, window=8, validate_every=100),
+        Stage("streams-32", "streams", 560, 16, 3e-4, horizon=32, window=8, validate_every=200),
     ),
     checkpoint_every=100,
 )
-"""The same network for those who have two CPU cores and an evening: an order of magnitude fewer frames."""
+"""The same network for those who have a CPU core and an evening: an order of magnitude fewer frames."""
 
 RECIPES = {recipe.name: recipe for recipe in (TINY, TINY_CPU)}

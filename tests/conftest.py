@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,13 @@ from networks import seeded_network
 from recal3r.model.cut3r import Cut3r
 
 SHARED = Path(os.environ.get("RECAL3R_SHARED", Path(__file__).parents[2] / "shared"))
+
+
+def pytest_configure() -> None:
+    """Programs that tests start can be interrupted, also where the tests were started with Ctrl-C ignored, as shells
+    do with what runs in the background."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

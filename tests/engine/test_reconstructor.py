@@ -338,6 +338,7 @@ def test_wrong_use_is_one_sentence(mini: recal3r.Cut3r, frames: np.ndarray) -> N
         (StreamError, lambda: recon(mini, outputs=("depht",))),
         (StreamError, lambda: recon(mini, reset_interval=1)),
         (StreamError, lambda: recon(mini, streams=0)),
+        (StreamError, lambda: recon(mini, fast=None)),
         (StreamError, lambda: recon(mini, streams=2).query(run.push(frames[0]).camera)),
         (StreamError, lambda: run.reset(stream=1)),
         (ImageError, lambda: recon(mini, streams=2).push_batch([frames[0], seeded_frames(1, 64, 48)[0]])),

@@ -17,6 +17,11 @@ from recal3r.sources.synthetic import SyntheticFrame
 from recal3r.viewer import FolderFrames, Viewer
 
 
+def colours_in_the_middle(watcher: Watcher) -> int:
+    seen = np.asarray(Image.open(io.BytesIO(watcher.page.screenshot())).convert("RGB"))[100:620, 320:960]
+    return len(np.unique(seen.reshape(-1, 3), axis=0))
+
+
 def test_a_finished_run(browser: Any, run: Path, frames: list[SyntheticFrame]) -> None:
     every = len(frames) * WIDTH * HEIGHT
     with Viewer(FolderFrames(run), port=0) as viewer, Watcher(browser, viewer.url) as watcher:
@@ -24,8 +29,7 @@ def test_a_finished_run(browser: Any, run: Path, frames: list[SyntheticFrame]) -
         watcher.until(lambda: watcher.points_drawn() == every)
         assert "frame 0 · 0.00 s · 1 of 16" in watcher.text()
         assert "finished" in watcher.text()
-        seen = np.asarray(Image.open(io.BytesIO(watcher.page.screenshot())).convert("RGB"))[100:620, 320:960]
-        assert len(np.unique(seen.reshape(-1, 3), axis=0)) > 2000, "the middle of the page shows the room"
+        watcher.until(lambda: colours_in_the_middle(watcher) > 2000)  # the room is painted
 
         before = watcher.pictures()
         watcher.slider("frame").press("End")

@@ -86,8 +86,8 @@ COMMAND: type[Command] = Run
 
 def _stay(viewer: ViewerSink) -> None:
     """The files are there; the page stays for those who still look."""
-    say("the page stays open until Ctrl-C")
     with suppress(KeyboardInterrupt):
+        say("the page stays open until Ctrl-C")
         viewer.linger()
 
 

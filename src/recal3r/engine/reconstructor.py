@@ -68,6 +68,8 @@ class Reconstructor:
             raise StreamError(f"reset_interval={reset_interval!r} must be at least 2 frames, or None for never.")
         if streams < 1:
             raise StreamError(f"streams={streams} must be at least 1.")
+        if fast not in (True, False):  # as in a session that somebody made
+            raise StreamError(f"fast={fast!r} must be True or False.")
         self.model = model
         self.rule = get_rule(rule)
         self.outputs = checked_outputs(outputs)

@@ -29,8 +29,9 @@ _SOME = 30  # frames after which there is a picture of the room already
 
 
 class Walk(NamedTuple):
-    """The truth about every frame, but for its pixels, of which only some are kept."""
+    """The truth about every frame; of its coloured points only some are kept."""
 
+    depths: list[NDArray[np.floating]]  # T times [H, W]
     poses: NDArray[np.floating]  # [T, 4, 4]
     points: NDArray[np.floating]  # [T, K, 3] in the world
     colours: NDArray[np.uint8]  # [T, K, 3]
@@ -78,7 +79,7 @@ class Demo:
         config = WorldConfig(width=width, height=3 * width // 4, trajectory=Training())
         world = SyntheticWorld(split_seed("test", self.seed), config)
         walk = self._walk(world)
-        found = {rule: self._reconstruct(model, rule, world) for rule in self.rules}
+        found = {rule: self._reconstruct(model, rule, world, walk) for rule in self.rules}
 
         lines = [tum_line(frame / config.frame_rate, pose) for frame, pose in enumerate(walk.poses)]
         write_whole(self.output / "trajectory-truth.tum.txt", ("\n".join(lines) + "\n").encode())
@@ -103,18 +104,20 @@ class Demo:
 
         rows: list[tuple[NDArray[np.floating], NDArray[np.floating], NDArray[np.uint8]]] = []
         shown: list[SyntheticFrame] = []
+        depths: list[NDArray[np.floating]] = []
         for frame in world.frames(self.frames):
             some = sampled(frame.depth.size)
             points, colours = frame.points_world().reshape(-1, 3)[some], frame.image.reshape(-1, 3)[some]
             rows.append((frame.T_world_camera, points, colours))
+            depths.append(frame.depth)
             shown += [frame] if frame.index in self._moments() else []
         poses, points, colours = zip(*rows, strict=True)
-        return Walk(np.stack(poses), np.stack(points), np.stack(colours), shown)
+        return Walk(depths, np.stack(poses), np.stack(points), np.stack(colours), shown)
 
     def _moments(self) -> list[int]:
         return [round(k * (self.frames - 1) / (_MOMENTS - 1)) for k in range(_MOMENTS)]
 
-    def _reconstruct(self, model: Cut3r, rule: str, world: SyntheticWorld) -> Found:
+    def _reconstruct(self, model: Cut3r, rule: str, world: SyntheticWorld, walk: Walk) -> Found:
         """The same walk through the pipeline of `recal3r run`."""
         import numpy as np
 
@@ -135,7 +138,6 @@ class Demo:
         points: list[NDArray[np.floating]] = []
         errors: list[float] = []
         depths: list[NDArray[np.floating]] = []
-        truth = world.frames(self.frames)
         moments = self._moments()
 
         def watch(prediction: Prediction) -> None:
@@ -144,7 +146,7 @@ class Demo:
                 raise OutputError("A prediction lacks what was asked for.")
             poses.append(pose)
             points.append(cloud.reshape(-1, 3)[sampled(depth.size)])
-            errors.append(abs_rel(depth, next(truth).depth))
+            errors.append(abs_rel(depth, walk.depths[prediction.index]))
             depths.extend([depth] if prediction.index in moments else [])
 
         with sinks:

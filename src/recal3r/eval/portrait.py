@@ -90,11 +90,11 @@ def sheet(rows: Sequence[tuple[str, Sequence[Picture]]], titles: Sequence[str] =
     height = sum(max(tile.shape[0] for tile in tiles) + gap for _, tiles in rows)
     page = Image.new("RGB", (left + width, top + height), "white")
     draw = ImageDraw.Draw(page)
-    for name, tiles in rows:
+    for row, (name, tiles) in enumerate(rows):
         x, tall = left, max(tile.shape[0] for tile in tiles)
         draw.text((6, top + tall // 2 - 6), name, fill="black")
         for place, tile in enumerate(tiles):
-            if titles and top == 20:
+            if titles and row == 0:
                 draw.text((x + 2, 4), titles[place], fill="black")
             page.paste(Image.fromarray(tile), (x, top))
             x += tile.shape[1] + gap

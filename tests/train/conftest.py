@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -6,10 +8,15 @@ from recal3r.train.footage import MappedFootage
 
 
 @pytest.fixture(scope="session")
-def footage(tmp_path_factory: pytest.TempPathFactory) -> MappedFootage:
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("clips") / "train"
     write_shards(path, "train", 4, 12, config=WorldConfig(trajectory=Training()))
-    return MappedFootage([open_shards(path)])
+    return path
+
+
+@pytest.fixture(scope="session")
+def footage(clips: Path) -> MappedFootage:
+    return MappedFootage([open_shards(clips)])
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ SHORT = Recipe(
         Stage("encoder", "encoder", 3, 2, 1e-3, helpers=Helpers(matching=1.0), warmup=2),
         Stage("pairs", "pairs", 3, 2, 1e-3, helpers=Helpers(matching=1.0, attention=1.0, flow=1.0), warmup=2),
         Stage("two", "streams", 3, 2, 1e-3, helpers=Helpers(attention=1.0, passing=1.0), warmup=2),
-        Stage("long", "streams", 5, 3, 1e-3, horizon=8, window=2, warmup=2),
+        Stage("long", "streams", 5, 3, 1e-3, horizons=(8,), window=2, warmup=2),
     ),
     log_every=1,
     checkpoint_every=100,

@@ -84,7 +84,7 @@ def test_it_learns_two_frames_by_heart(footage, tmp_path):
     recipe = dataclasses.replace(SHORT, stages=(stage,))
     trainer = _trainer(footage, tmp_path, recipe)
     takes = footage.cut(np.array([0]), np.array([[0, 1]]), np.array([0]))
-    trainer.reels.next = lambda rng: (True, takes)
+    trainer.reels.next = lambda rng: (np.array([True]), takes)
     losses = [trainer.train_step() for _ in range(50)]
     assert losses[-1]["camera"] < 0.4 * losses[0]["camera"]
     assert losses[-1]["translation"] < 0.4 * losses[0]["translation"]
@@ -92,7 +92,7 @@ def test_it_learns_two_frames_by_heart(footage, tmp_path):
 
 def test_gradients_reach_back_through_the_state_and_no_further_than_the_window(footage):
     model = fresh_network(SMALLEST, 5)
-    reels = Reels(footage, 2, 8, 2, np.random.default_rng(0))
+    reels = Reels(footage, 2, (8,), 2, np.random.default_rng(0))
     session = Session.fresh(model, 2)
     lesson = streams_lesson(model, session, reels.next(np.random.default_rng(0))[1], Helpers(passing=1.0))
     assert session.state.requires_grad
@@ -104,11 +104,11 @@ def test_gradients_reach_back_through_the_state_and_no_further_than_the_window(f
 
 def test_streams_go_on_where_their_last_window_ended(footage):
     rng = np.random.default_rng(1)
-    reels = Reels(footage, 3, 8, 2, rng)
+    reels = Reels(footage, 3, (8,), 2, rng)
     for window in range(9):
         starts, takes = reels.next(rng)
-        assert starts == (window % 4 == 0)
-        if starts:
+        assert starts.tolist() == [window % 4 == 0] * 3
+        if starts.all():
             whole = footage.cut(reels.clip, reels.first[:, None] + reels.direction[:, None] * np.arange(8), reels.first)
             torch.testing.assert_close(takes.poses[:, 0], torch.eye(4).expand(3, 4, 4), atol=1e-5, rtol=0)
         at = 2 * (window % 4)
@@ -155,8 +155,8 @@ def test_the_tiny_network_fits_its_package():
 
 
 def test_a_window_that_does_not_divide_the_horizon_is_an_error():
-    with pytest.raises(TrainError, match="divides the horizon"):
-        Stage("odd", "streams", 1, 1, 1e-3, horizon=8, window=3)
+    with pytest.raises(TrainError, match="divides every horizon"):
+        Stage("odd", "streams", 1, 1, 1e-3, horizons=(8, 9), window=8)
 
 
 def test_nothing_to_resume_from_is_an_error(tmp_path):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from recal3r.cli.command import Command
+
+if TYPE_CHECKING:
+    from recal3r.train.crew import Crew
 
 FRAMES_A_CLIP, CLIPS_A_FOLDER = 100, 1000
 
@@ -28,9 +31,23 @@ class Train:
     device: Literal["auto", "cpu", "cuda"] = field(default="auto", metadata={"help": "where to train"})
     precision: Literal["bfloat16", "float32"] = field(default="bfloat16", metadata={"help": "of the trunk"})
     graphs: bool | None = field(default=None, metadata={"help": "play back recorded steps (default: on a GPU)"})
-    threads: int | None = field(default=None, metadata={"help": "CPU threads"})
+    threads: int | None = field(default=None, metadata={"help": "CPU threads of each process"})
+    processes: int = field(default=1, metadata={"help": "processes that share every batch: one a core is fastest"})
+    compiled: bool = field(default=False, metadata={"help": "fuse blocks by PyTorch's compiler: minutes, then faster"})
 
     def run(self) -> int:
+        from recal3r.train.crew import crew
+
+        if self.render:
+            from recal3r.train.recipe import RECIPES
+
+            _render(self.data, self.render, RECIPES[self.recipe].network.image_size, self.workers)
+        with crew(self.processes, self.train) as me:
+            self.train(me)
+        return 0
+
+    def train(self, me: Crew) -> None:
+        """The whole of it, as one of those who do it."""
         import signal
 
         import torch
@@ -40,10 +57,8 @@ class Train:
         from recal3r.train.loop import Trainer
         from recal3r.train.recipe import RECIPES
 
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
-        if self.render:
-            _render(self.data, self.render, RECIPES[self.recipe].network.image_size, self.workers)
+        if self.threads is not None or me.size > 1:
+            torch.set_num_threads(self.threads or max(1, torch.get_num_threads() // me.size))
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
 
         def footage(now: Footage | None = None) -> Footage:
@@ -58,7 +73,9 @@ class Train:
             precision=torch.bfloat16 if self.precision == "bfloat16" else torch.float32,
             graphs=self.graphs,
             more=lambda: footage(trainer.footage),
-            say=_say,
+            crew=me,
+            compiled=self.compiled,
+            say=_say if me.rank == 0 else _say_nothing,
         )
         trainer.stop_on(signal.SIGTERM, signal.SIGINT)
         if self.resume:
@@ -68,7 +85,6 @@ class Train:
         elif self.weights is not None:
             trainer.start_from(self.weights, self.stage or RECIPES[self.recipe].stages[0].name, self.iteration)
         trainer.run()
-        return 0
 
 
 COMMAND: type[Command] = Train
@@ -88,3 +104,8 @@ def _render(folder: Path, clips: int, width: int, workers: int) -> None:
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+def _say_nothing(line: str) -> None:
+    """One process speaks for all."""
+    del line

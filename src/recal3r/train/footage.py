@@ -21,6 +21,7 @@ from recal3r.sources.synthetic import Shards, open_shards
 from recal3r.train.recipe import TrainError
 
 Indices = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 _TORCH = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
 _CLIPS_AT_ONCE = 64
 LARGEST_GAP = 3  # frames between the two pictures of a pair; beyond that too little is seen in both
@@ -148,39 +149,45 @@ def open_footage(folder: Path, prefix: str, device: torch.device | None = None, 
 
 
 class Reels:
-    """B streams that never end: all run through `horizon` frames of a clip each, in either direction, then others'."""
+    """B streams that never end: each runs through a piece of a clip, in either direction, then through another's.
 
-    def __init__(self, footage: Footage, batch: int, horizon: int, window: int, rng: np.random.Generator) -> None:
-        if horizon > footage.length:
-            raise TrainError(f"Streams of {horizon} frames need longer clips than {footage.length} frames.")
-        self.footage, self.horizon, self.window = footage, horizon, window
-        self.position = 0
-        self._begin(batch, rng)
+    `horizons`: how long a piece may be; each is as likely as the others.
+    """
 
-    def next(self, rng: np.random.Generator) -> tuple[bool, Takes]:
-        """Whether the streams begin anew, and the next `window` frames of all."""
-        if self.position >= self.horizon:
-            self.position = 0
-            self._begin(len(self.clip), rng)
-        steps = self.position + np.arange(self.window)
+    def __init__(
+        self, footage: Footage, batch: int, horizons: Sequence[int], window: int, rng: np.random.Generator
+    ) -> None:
+        if max(horizons) > footage.length:
+            raise TrainError(f"Streams of {max(horizons)} frames need longer clips than {footage.length} frames.")
+        self.footage, self.horizons, self.window = footage, np.array(horizons), window
+        self.clip, self.first, self.direction, self.length = np.zeros((4, batch), np.int64)
+        self.position = np.zeros(batch, np.int64)
+        self._begin(self.position == 0, rng)
+
+    def next(self, rng: np.random.Generator) -> tuple[Flags, Takes]:
+        """Which streams begin anew [B], and the next `window` frames of all."""
+        self._begin(self.position >= self.length, rng)
+        steps = self.position[:, None] + np.arange(self.window)
         takes = self.footage.cut(self.clip, self.first[:, None] + self.direction[:, None] * steps, self.first)
         starts = self.position == 0
-        self.position += self.window
+        self.position = self.position + self.window
         return starts, takes
 
-    def _begin(self, batch: int, rng: np.random.Generator) -> None:
-        offset = rng.integers(0, self.footage.length - self.horizon + 1, batch)
-        backwards = rng.random(batch) < 0.5
-        self.clip = rng.integers(0, self.footage.clips, batch)
-        self.first = np.where(backwards, self.footage.length - 1 - offset, offset)
-        self.direction = np.where(backwards, -1, 1)
+    def _begin(self, who: Flags, rng: np.random.Generator) -> None:
+        count = int(who.sum())
+        length = rng.choice(self.horizons, count)
+        offset = rng.integers(0, self.footage.length - length + 1)
+        backwards = rng.random(count) < 0.5
+        self.clip[who] = rng.integers(0, self.footage.clips, count)
+        self.first[who] = np.where(backwards, self.footage.length - 1 - offset, offset)
+        self.direction[who] = np.where(backwards, -1, 1)
+        self.length[who], self.position[who] = length, 0
 
     def to_json(self) -> str:
-        rows = {name: getattr(self, name).tolist() for name in ("clip", "first", "direction")}
-        return json.dumps({"position": self.position, **rows})
+        return json.dumps({name: getattr(self, name).tolist() for name in self._ROWS})
 
     def restore(self, text: str) -> None:
-        stored = json.loads(text)
-        self.position = stored.pop("position")
-        for name, values in stored.items():
+        for name, values in json.loads(text).items():
             setattr(self, name, np.array(values, np.int64))
+
+    _ROWS = ("clip", "first", "direction", "length", "position")

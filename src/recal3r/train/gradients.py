@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from recal3r.engine.session import Session
+from recal3r.engine.session import Session, choose
 from recal3r.model.cut3r import Cut3r
 from recal3r.train.footage import Takes
 from recal3r.train.helpers import HelperHeads
@@ -40,6 +40,7 @@ class Task:
 
     kind: Literal["encoder", "pairs", "streams"]
     helpers: Helpers
+    starts: tuple[bool, ...] = ()  # which streams begin anew and take nothing with them
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Eager:
             parameter.grad = None
         device = self.model.device.type
         with torch.autocast(device, self.precision, enabled=self.precision != torch.float32):
-            lesson, after = _KINDS[task.kind](self.model, self.heads, takes, carried, task.helpers)
+            lesson, after = _KINDS[task.kind](self.model, self.heads, takes, carried, task)
         helping = {name: left * loss for name, loss in lesson.helping.items()}
         losses = lesson.losses | helping
         torch.stack(list(losses.values())).sum().backward()  # pyright: ignore[reportUnknownMemberType]
@@ -67,13 +68,14 @@ class Graphed:
 
     def __init__(self, eager: Eager) -> None:
         self.eager = eager
-        self._recordings: dict[tuple[Task, bool], _Recording] = {}
+        self._recordings: dict[Task, _Recording] = {}
 
     def __call__(self, task: Task, takes: Takes, carried: Carried | None, left: float | Tensor) -> Learned:
-        key = (task, carried is None)
-        if key not in self._recordings:
-            self._recordings[key] = _Recording(self.eager, task, takes, carried)
-        return self._recordings[key].play(takes, carried, left)
+        if any(task.starts) and not all(task.starts):  # too many kinds of these to record each
+            return self.eager(task, takes, carried, left)
+        if task not in self._recordings:
+            self._recordings[task] = _Recording(self.eager, task, takes, carried)
+        return self._recordings[task].play(takes, carried, left)
 
 
 class _Recording:
@@ -108,33 +110,32 @@ class _Recording:
         return self.learned
 
 
-_Compute = Callable[[Cut3r, HelperHeads, Takes, Carried | None, Helpers], tuple[Lesson, Carried | None]]
+_Compute = Callable[[Cut3r, HelperHeads, Takes, Carried | None, Task], tuple[Lesson, Carried | None]]
 
 
 def _encoder(
-    model: Cut3r, heads: HelperHeads, takes: Takes, carried: Carried | None, helpers: Helpers
+    model: Cut3r, heads: HelperHeads, takes: Takes, carried: Carried | None, task: Task
 ) -> tuple[Lesson, None]:
     del carried  # pictures are no streams
-    return encoder_lesson(model, heads, takes, helpers), None
+    return encoder_lesson(model, heads, takes, task.helpers), None
 
 
-def _pairs(
-    model: Cut3r, heads: HelperHeads, takes: Takes, carried: Carried | None, helpers: Helpers
-) -> tuple[Lesson, None]:
+def _pairs(model: Cut3r, heads: HelperHeads, takes: Takes, carried: Carried | None, task: Task) -> tuple[Lesson, None]:
     del carried
-    return pairs_lesson(model, heads, takes, helpers), None
+    return pairs_lesson(model, heads, takes, task.helpers), None
 
 
 def _streams(
-    model: Cut3r, heads: HelperHeads, takes: Takes, carried: Carried | None, helpers: Helpers
+    model: Cut3r, heads: HelperHeads, takes: Takes, carried: Carried | None, task: Task
 ) -> tuple[Lesson, Carried]:
     del heads  # streams are helped by the decoder's own attention
     session = Session.fresh(model, len(takes.images))
     if carried is not None:
-        session.state, session.pose_memory = carried
-        for place in session.places:
-            place.starts = False
-    lesson = streams_lesson(model, session, takes, helpers)
+        session.state = choose(task.starts, session.state, carried.state)
+        session.pose_memory = choose(task.starts, session.pose_memory, carried.pose_memory)
+        for place, starts in zip(session.places, task.starts, strict=True):
+            place.starts = starts
+    lesson = streams_lesson(model, session, takes, task.helpers)
     return lesson, Carried(session.state.detach(), session.pose_memory.detach())
 
 

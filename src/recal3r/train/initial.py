@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import _dynamo as dynamo
+from torch import nn
 
+from recal3r.model.blocks import ConditionedBlock, DecoderBlock, EncoderBlock
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.cut3r import Cut3r
 from recal3r.model.heads import PixelMlp
@@ -49,13 +51,13 @@ def heads_in_full_precision(model: Cut3r, device_type: str) -> None:
     model.heads.forward = forward  # type: ignore[method-assign,assignment]
 
 
-def parameter_groups(modules: list[nn.Module], decay: float) -> list[dict[str, object]]:
-    """Matrices are pulled towards zero, biases and norms are not."""
-    parameters: list[Tensor] = [p for module in modules for p in module.parameters()]
-    return [
-        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": decay},
-        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
-    ]
+def compile_blocks(model: Cut3r) -> None:
+    """Every transformer block's small operations become few: on a CPU they take longer than its matrix products."""
+    dynamo.config.recompile_limit = 128  # one per kind of block, length of stream and set of gradients
+    dynamo.config.accumulated_recompile_limit = 1024
+    for block in model.modules():
+        if isinstance(block, EncoderBlock | DecoderBlock | ConditionedBlock):
+            block.compile(dynamic=False)
 
 
 def _scale(linear: nn.Linear, factor: float) -> None:

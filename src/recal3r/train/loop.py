@@ -15,12 +15,14 @@ from torch import Tensor
 
 from recal3r.model.checkpoint import read_checkpoint as read_weights
 from recal3r.train import checkpoint as disk
+from recal3r.train.crew import ALONE, Crew
 from recal3r.train.curves import Row, draw, write_rows
 from recal3r.train.footage import Footage, Reels, Takes
 from recal3r.train.gradients import Carried, Eager, Graphed, Task
 from recal3r.train.helpers import HelperHeads
-from recal3r.train.initial import fresh_network, heads_in_full_precision, parameter_groups, recall_pose_token
+from recal3r.train.initial import compile_blocks, fresh_network, heads_in_full_precision, recall_pose_token
 from recal3r.train.lessons import Losses
+from recal3r.train.optimizer import Optimizer
 from recal3r.train.recipe import NO_HELP, Recipe, Stage, TrainError
 from recal3r.train.validate import pair_figures, stream_figures, validation_pairs, validation_takes
 
@@ -32,6 +34,8 @@ class Trainer:
 
     graphs: record each kind of step once and play it back; None: on a CUDA device.
     more: asked for the footage of each new stage, where it may have grown since the last one.
+    crew: the processes that do this together, of which one judges and writes.
+    compiled: fuse each transformer block by PyTorch's compiler, which takes minutes at first.
     """
 
     def __init__(
@@ -45,12 +49,19 @@ class Trainer:
         precision: torch.dtype = torch.float32,
         graphs: bool | None = None,
         more: Callable[[], Footage] | None = None,
+        crew: Crew = ALONE,
+        compiled: bool = False,
         say: Callable[[str], None] = print,
     ) -> None:
         self.recipe, self.footage, self.held_out, self.folder, self.say = recipe, footage, held_out, folder, say
-        self.device, self.precision = torch.device(device), precision
+        self.device, self.precision, self.crew = torch.device(device), precision, crew
+        odd = ", ".join(stage.name for stage in recipe.stages if stage.batch % crew.size)
+        if odd:
+            raise TrainError(f"{crew.size} processes cannot share the batches of {odd} evenly; use a divisor.")
         self.model = fresh_network(recipe.network, recipe.seed).to(self.device)
         heads_in_full_precision(self.model, self.device.type)
+        if compiled:
+            compile_blocks(self.model)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(recipe.seed + 1)
             self.helper_heads = HelperHeads(recipe.network).to(self.device)
@@ -78,7 +89,7 @@ class Trainer:
         self.folder.mkdir(parents=True, exist_ok=True)
         pending: list[Losses] = []
         began = time.monotonic()
-        while not (self.stopping or self.finished or self.steps == until):
+        while not (self.finished or self.steps == until or self.crew.any(self.stopping)):
             if self.iteration >= self.stage.iterations:
                 self.stage_index, self.iteration = self.stage_index + 1, 0
                 self.footage = self.footage if self.more is None else self.more()
@@ -90,7 +101,7 @@ class Trainer:
                 self._log(pending)
                 pending = []
             ends = self.iteration == self.stage.iterations
-            if self.held_out is not None and (ends or self.iteration % self.stage.validate_every == 0):
+            if self.crew.rank == 0 and (ends or self.iteration % self.stage.validate_every == 0):
                 self.validate(thorough=ends)
                 began = time.monotonic()
             if ends or self.iteration % self.recipe.checkpoint_every == 0:
@@ -100,18 +111,19 @@ class Trainer:
     def train_step(self) -> Losses:
         """One batch. Returns its losses."""
         stage = self.stage
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(stage, self.iteration)
+        self.optimizer.set_rate(learning_rate(stage, self.iteration))
         left = stage.helpers.left(self.iteration / stage.iterations)
-        task = Task(stage.kind, stage.helpers if left else NO_HELP)
-        takes = self._takes()
+        starts, takes = self._takes()
+        task = Task(stage.kind, stage.helpers if left else NO_HELP, starts)
         learned = self.learn(task, takes, self.carried, left)
         self.carried = learned.carried
+        losses = learned.losses
+        self.crew.average_gradients(self._parameters())
+        self.crew.average(list(losses.values()))
         norm = torch.nn.utils.clip_grad_norm_(self._parameters(), self.recipe.clip)
         if math.isfinite(float(norm)):
-            self.optimizer.step()  # pyright: ignore[reportUnknownMemberType]
+            self.optimizer.step()
         self.iteration, self.steps = self.iteration + 1, self.steps + 1
-        losses = learned.losses
         return {"loss": torch.stack(list(losses.values())).sum(), "gradient": norm} | {
             name: loss.clone() for name, loss in losses.items()
         }
@@ -125,25 +137,22 @@ class Trainer:
         for one in signals:
             signal.signal(one, stop)
 
-    def _takes(self) -> Takes:
-        """The next batch. Streams that begin anew carry nothing."""
+    def _takes(self) -> tuple[tuple[bool, ...], Takes]:
+        """This process' share of the next batch, and which of its streams begin anew."""
         if self.stage.kind != "streams":
-            return self._moved(self.footage.pairs(self.rng, self.stage.batch))
+            return (), self._moved(self.crew.share(self.footage.pairs(self.rng, self.stage.batch)))
         starts, takes = self._reels().next(self.rng)
-        if starts:
-            self.carried = None
-        return self._moved(takes)
+        return tuple(starts[self.crew.rank :: self.crew.size].tolist()), self._moved(self.crew.share(takes))
 
     def _enter(self, stage: Stage) -> None:
         """A new stage: its own optimiser, its own streams."""
         if stage.recall_starts_as_pose_token:
             recall_pose_token(self.model)
-        groups = parameter_groups([self.model, self.helper_heads], self.recipe.weight_decay)
-        self.optimizer = torch.optim.AdamW(groups, lr=stage.learning_rate, betas=self.recipe.betas, fused=True)
+        self.optimizer = Optimizer(self.model, self.helper_heads, self.recipe)
         self.carried: Carried | None = None
         self.reels: Reels | None = None
         if stage.kind == "streams":
-            self.reels = Reels(self.footage, stage.batch, stage.horizon, stage.window, self.rng)
+            self.reels = Reels(self.footage, stage.batch, stage.horizons, stage.window, self.rng)
         eager = Eager(self.model, self.helper_heads, self.precision)
         self.learn = Graphed(eager) if self.graphs else eager
 
@@ -163,7 +172,7 @@ class Trainer:
     def validate(self, thorough: bool) -> None:
         held_out, stage = self.held_out, self.stage
         if held_out is None or stage.kind == "encoder":
-            return
+            return  # there is nothing to judge, or nothing that can be judged
         if stage.kind == "pairs":
             figures = pair_figures(self.model, self._moved(validation_pairs(held_out, 200)))
         else:
@@ -185,7 +194,10 @@ class Trainer:
     # -- storing -----------------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        disk.write_checkpoint(self.folder, self.contents())
+        contents = self.contents()
+        if self.crew.rank != 0:
+            return
+        disk.write_checkpoint(self.folder, contents)
         place = disk.Place(self.stage.name, self.iteration, self.steps, round(self.seconds, 1))
         latest = {str(row["stage"]): {k: v for k, v in row.items() if isinstance(v, float)} for row in self.validations}
         disk.write_small(self.folder, self.model, place, latest)
@@ -199,6 +211,7 @@ class Trainer:
         )
 
     def contents(self) -> dict[str, Any]:
+        carried = None if self.carried is None else Carried(*(self.crew.whole(part) for part in self.carried))
         return {
             "recipe": self.recipe.name,
             "model": self.model.state_dict(),
@@ -210,7 +223,7 @@ class Trainer:
             "steps": self.steps,
             "seconds": self.seconds,
             "reels": None if self.reels is None else self.reels.to_json(),
-            "carried": None if self.carried is None else self.carried._asdict(),
+            "carried": None if carried is None else carried._asdict(),
             "rows": self.rows,
             "validations": self.validations,
         }
@@ -223,7 +236,11 @@ class Trainer:
         if self.reels is not None:
             self.reels.restore(contents["reels"])
         carried = contents["carried"]
-        self.carried = None if carried is None else Carried(**{k: v.to(self.device) for k, v in carried.items()})
+        self.carried = (
+            None
+            if carried is None
+            else Carried(**{name: self.crew.own(whole).to(self.device) for name, whole in carried.items()})
+        )
         self.rng = disk.generator_from_json(contents["rng"])
         self.steps, self.seconds = contents["steps"], contents["seconds"]
         self.rows, self.validations = contents["rows"], contents["validations"]

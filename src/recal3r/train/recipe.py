@@ -33,14 +33,15 @@ NO_HELP = Helpers()
 
 @dataclass(frozen=True)
 class Stage:
-    """One kind of lesson. Streams are `horizon` frames long; gradients reach back over `window` of them."""
+    """One kind of lesson. Streams are as long as one of `horizons`, drawn for each; gradients reach back over `window`
+    frames."""
 
     name: str
     kind: Literal["encoder", "pairs", "streams"]
     iterations: int
     batch: int
     learning_rate: float
-    horizon: int = 2
+    horizons: tuple[int, ...] = (2,)
     window: int = 2
     helpers: Helpers = field(default_factory=Helpers)
     recall_starts_as_pose_token: bool = False
@@ -49,10 +50,11 @@ class Stage:
     validate_every: int = 1000
 
     def __post_init__(self) -> None:
-        if self.kind == "streams" and (self.window > self.horizon or self.horizon % self.window):
+        uneven = [horizon for horizon in self.horizons if horizon < self.window or horizon % self.window]
+        if self.kind == "streams" and uneven:
             raise TrainError(
-                f"Stage {self.name!r} cuts streams of {self.horizon} frames into windows of {self.window}; "
-                "use a window that divides the horizon."
+                f"Stage {self.name!r} cuts streams of {uneven[0]} frames into windows of {self.window}; "
+                "use a window that divides every horizon."
             )
         if self.iterations < 1 or self.batch < 1:
             raise TrainError(f"Stage {self.name!r} has no iterations or an empty batch; use 1 or more of each.")
@@ -67,7 +69,7 @@ class Recipe:
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.03
     clip: float = 1.0
-    log_every: int = 50
+    log_every: int = 20
     checkpoint_every: int = 500
 
 
@@ -106,11 +108,11 @@ TINY = Recipe(
             helpers=Helpers(attention=0.2, passing=1.0, until=0.6),
             recall_starts_as_pose_token=True,
         ),
-        Stage("streams-4", "streams", 2000, 128, 6e-4, horizon=4, window=4),
-        Stage("streams-8", "streams", 3000, 128, 6e-4, horizon=8, window=8),
-        Stage("streams-16", "streams", 1500, 128, 5e-4, horizon=16, window=16),
-        Stage("streams-32", "streams", 2500, 128, 5e-4, horizon=32, window=16),
-        Stage("streams-96", "streams", 6000, 128, 5e-4, horizon=96, window=16),
+        Stage("streams-4", "streams", 2000, 128, 6e-4, horizons=(4,), window=4),
+        Stage("streams-8", "streams", 3000, 128, 6e-4, horizons=(8,), window=8),
+        Stage("streams-16", "streams", 1500, 128, 5e-4, horizons=(16,), window=16),
+        Stage("streams-32", "streams", 2500, 128, 5e-4, horizons=(32,), window=16),
+        Stage("streams-96", "streams", 6000, 128, 5e-4, horizons=(96,), window=16),
     ),
 )
 
@@ -138,9 +140,20 @@ TINY_CPU = Recipe(
             recall_starts_as_pose_token=True,
             validate_every=200,
         ),
-        Stage("streams-4", "streams", 330, 32, 6e-4, horizon=4, window=4, validate_every=200),
-        Stage("streams-16", "streams", 150, 32, 6e-4, horizon=16, window=8, validate_every=100),
-        Stage("streams-32", "streams", 560, 16, 3e-4, horizon=32, window=8, validate_every=200),
+        Stage("streams-4", "streams", 330, 32, 6e-4, horizons=(4,), window=4, validate_every=200),
+        Stage("streams-16", "streams", 150, 32, 6e-4, horizons=(16,), window=8, validate_every=100),
+        Stage("streams-32", "streams", 560, 16, 3e-4, horizons=(32,), window=8, validate_every=200),
+        Stage(
+            "streams-8-96",
+            "streams",
+            1500,
+            32,
+            1e-3,
+            horizons=(8, 8, 8, 8, 8, 32, 96),
+            window=8,
+            warmup=30,
+            validate_every=100,
+        ),
     ),
     checkpoint_every=100,
 )

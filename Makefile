@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types quick slow paper-synthetic clean
+.PHONY: demo test lint types quick slow paper-synthetic fuzz oldest audit clean
 
 demo: $(READY)  ## set up, and reconstruct a walk through a made-up room
 	$(BIN)/recal3r demo --output out/demo --overwrite
@@ -23,6 +23,11 @@ paper-synthetic: $(READY)  ## all rules and ablations on held-out made-up rooms,
 	$(BIN)/recal3r data prepare synthetic $(ROOMS) --scenes $(SCENES) --frames $(FRAMES) --workers 2
 	OMP_NUM_THREADS=1 $(BIN)/recal3r eval run recipes/synthetic.py tiny results/synthetic-$(SCENES)x$(FRAMES) \
 		--data synthetic=$(ROOMS) --devices cpu cpu --no-keep
+
+FUZZ ?= 60
+fuzz: $(READY)  ## guided searches for bytes that our readers do not survive: FUZZ seconds a reader
+	$(BIN)/python -m pip install --quiet "atheris>=3"
+	RECAL3R_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m slow tests/fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -43,7 +48,7 @@ oldest:  ## the tests of the core with the oldest of what it depends on: a few g
 
 audit: $(READY)  ## known holes in what is installed; asks a server
 	$(BIN)/python -m pip install --quiet pip-audit
-	$(BIN)/python -m pip_audit --requirement constraints.txt --no-deps --disable-pip
+	$(BIN)/python -m pip_audit --strict --requirement constraints.txt --no-deps --disable-pip
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -19,6 +19,7 @@ from torch import Tensor
 from recal3r.engine.health import Past
 from recal3r.engine.session import Session, StreamPlace, all_finite, flatten, unflatten
 from recal3r.errors import SessionError
+from recal3r.jsontext import parsed
 from recal3r.model.cut3r import Cut3r
 
 FORMAT_VERSION = 2
@@ -32,7 +33,7 @@ def _from_1(header: Header) -> Header:
 
 
 # What reading raises where something is missing, of another kind, or out of place.
-_MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, RecursionError, OverflowError)
+_MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError, OverflowError)
 _MIGRATIONS: Mapping[int, Callable[[Header], Header]] = {1: _from_1}
 """From each older format to the next one."""
 
@@ -89,7 +90,7 @@ def read_header(path: Path) -> Header:
     try:
         with safetensors.safe_open(path, framework="pt") as opened:  # pyright: ignore[reportUnknownVariableType]
             metadata = cast("dict[str, str] | None", opened.metadata())  # safetensors has no stubs
-        header = json.loads((metadata or {})[_HEADER])
+        header = parsed((metadata or {})[_HEADER])
         version = header["format_version"]
         while version in _MIGRATIONS:
             header = _MIGRATIONS[version](header)

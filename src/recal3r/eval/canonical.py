@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 from recal3r.errors import EvalError
+from recal3r.jsontext import parsed
 
 T = TypeVar("T")
 
@@ -44,8 +45,8 @@ def override(value: T, assignment: str) -> T:
     if not equals or not place:
         raise EvalError(f"{assignment!r} replaces nothing; write it like frames.count=500.")
     try:
-        new = json.loads(text)
-    except json.JSONDecodeError:
+        new = parsed(text)
+    except ValueError:
         new = text
     return _replaced(value, place.split("."), new, assignment)
 

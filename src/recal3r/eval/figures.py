@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from recal3r.eval.published import published
 from recal3r.eval.sweep.roll import Asked, Group
 from recal3r.eval.walks import read_walk
 from recal3r.geometry.align import umeyama
+from recal3r.jsontext import parsed
 
 Figure = Any
 """Of matplotlib, which has no types of its own."""
@@ -159,7 +159,7 @@ def read_paces(folder: Path, contestants: Sequence[str]) -> dict[str, Pace]:
 
 def _speed(path: Path) -> Mapping[str, Any]:
     try:
-        return json.loads(path.read_text())
+        return parsed(path.read_text())
     except (OSError, ValueError) as error:
         raise EvalError(f"{path} is no measure of speed; remove it.") from error
 

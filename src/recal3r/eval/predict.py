@@ -31,6 +31,7 @@ from recal3r.eval.contestants import Contestant
 from recal3r.eval.cuts import Cut
 from recal3r.eval.datasets.base import Shot
 from recal3r.eval.tasks import Recorded
+from recal3r.jsontext import parsed
 from recal3r.model.cut3r import Cut3r
 from recal3r.types import Array, Prediction
 
@@ -89,7 +90,7 @@ def predict(
 
 def open_prediction(folder: Path) -> tuple[Recorded, Speed]:
     try:
-        meta = json.loads((folder / _META).read_text())
+        meta = parsed((folder / _META).read_text())
         frames, height, width = len(meta["request"]["frames"]), *meta["size"]
         shapes = _shapes(height, width)
         arrays: dict[str, NDArray[Any]] = {
@@ -155,7 +156,7 @@ class _Writer:
         self._folder, self.frames = folder, frames
         self.size: tuple[int, int] | None = None
         if frames:
-            height, width = json.loads((folder / _SHAPE).read_text())
+            height, width = parsed((folder / _SHAPE).read_text())
             self.size = (height, width)
         self._files = {name: (folder / f"{name}.bin").open("ab") for name in outputs}
         self._seconds = (folder / "seconds.bin").open("ab")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from recal3r.errors import EvalError
 from recal3r.eval.contestants import slug
+from recal3r.jsontext import parsed
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def write_result(result: Result, folder: Path) -> None:
 
 def read_result(path: Path) -> Result:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parsed(path.read_text(encoding="utf-8"))
         return Result(**data | {"frames": tuple(data["frames"])})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EvalError(

@@ -75,7 +75,7 @@ class Cut3r(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the trunk works in. State, heads and statistics are float32 or better."""
+        """What the trunk works in. State, statistics and all that is read out are float32 or better."""
         return self.pose_token.dtype
 
     @property
@@ -83,10 +83,10 @@ class Cut3r(nn.Module):
         return torch.promote_types(self.dtype, torch.float32)
 
     def working_in(self, dtype: torch.dtype) -> Cut3r:
-        """Changes this network's precision: the trunk's to `dtype`, the heads' to float32 or better."""
+        """Changes this network's precision to `dtype`; what numbers are read out by stays float32 or better."""
         self._require_plain()
         self.to(dtype)
-        self.heads.to(torch.promote_types(dtype, torch.float32))
+        self.heads.working_in(dtype)
         return self
 
     def pack(self) -> Cut3r:

@@ -20,6 +20,7 @@ from urllib.request import Request, urlopen
 from urllib.response import addinfourl
 
 from recal3r.errors import WeightsError
+from recal3r.jsontext import parsed
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes that are here and the bytes there will be, None where the server does not say."""
@@ -224,7 +225,7 @@ def _read_note(path: Path) -> _Origin | None:
     if not path.is_file():
         return None
     try:
-        values: object = json.loads(path.read_bytes())
+        values: object = parsed(path.read_bytes())
     except ValueError:
         return None
     match values:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -76,8 +77,15 @@ class DptHead(nn.Module):
             (conv3(FUSED_WIDTH, HEAD_WIDTH), conv3(HEAD_WIDTH, HEAD_WIDTH), nn.Conv2d(HEAD_WIDTH, channels, 1))
         )
 
+    def working_in(self, dtype: torch.dtype) -> None:
+        """Maps are of `dtype`. What is made of the last one will be exponents, so it is float32 or better."""
+        self.to(dtype)
+        self.head[-1].to(torch.promote_types(dtype, torch.float32))
+
     def forward(self, levels: Sequence[Tensor], grid: tuple[int, int]) -> Tensor:
         """Four levels of tokens [B, h·w, E or C] -> [B, channels, 16h, 16w]."""
+        widen, refine, project = self.head
+        levels = [tokens.to(widen.weight.dtype) for tokens in levels]
         maps = [
             narrow(reassemble(tokens.transpose(1, 2).unflatten(2, grid)))
             for tokens, reassemble, narrow in zip(levels, self.reassemble, self.narrow, strict=True)
@@ -87,6 +95,5 @@ class DptHead(nn.Module):
         for level in (2, 1, 0):
             x = self.fusion[level](x, maps[level])
 
-        widen, refine, project = self.head
         x = doubled(widen(x))  # 100 MB at 512x384; what it was made of is let go before the next of that size
-        return project(functional.relu_(refine(x)))
+        return project(functional.relu_(refine(x)).to(project.weight.dtype))

@@ -80,7 +80,8 @@ class PixelMlp(nn.Module):
 
 
 class Heads(nn.Module):
-    """Everything here works in float32 or better, whatever the trunk works in."""
+    """Poses, points and colours come from float32 or better, whatever the trunk works in. The dense heads' maps are of
+    the trunk's precision."""
 
     def __init__(self, config: Cut3rConfig) -> None:
         super().__init__()
@@ -96,12 +97,18 @@ class Heads(nn.Module):
         else:
             self.camera, self.world, self.rgb = PixelMlp(config, 4), PixelMlp(config, 4), PixelMlp(config, 3)
 
+    def working_in(self, dtype: torch.dtype) -> None:
+        self.to(torch.promote_types(dtype, torch.float32))
+        for head in (self.camera, self.world, self.rgb):
+            if isinstance(head, DptHead):
+                head.working_in(dtype)
+
     def forward(
         self, tokens: Tensor, decoded: Decoded, grid: tuple[int, int], wanted: frozenset[Head]
     ) -> ReadOut:  # tokens F [B, P, E]
         precision = self.pose.fc1.weight.dtype
         final, pose = decoded.final.to(precision), decoded.pose[:, 0].to(precision)
-        levels = [level.to(precision) for level in (tokens, decoded.early, decoded.late)]
+        levels = (tokens, decoded.early, decoded.late)
 
         def pixels(head: nn.Module, last: Tensor) -> Tensor:
             return head([*levels, last], grid) if self.config.head == "dpt" else head(last, grid)

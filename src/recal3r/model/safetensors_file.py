@@ -20,6 +20,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from recal3r.errors import ConfigError, WeightsError
+from recal3r.jsontext import parsed
 from recal3r.model.config import Cut3rConfig
 
 FORMAT_VERSION = "1"
@@ -127,8 +128,8 @@ def _read_config(path: Path, metadata: Mapping[str, str]) -> Cut3rConfig:
 
 def _parse_config(text: str | bytes, source: str) -> Cut3rConfig:
     try:
-        values: object = json.loads(text)
-    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested beyond reason
+        values: object = parsed(text)
+    except ValueError as error:  # not JSON, or not UTF-8
         raise WeightsError(f"{source} holds a configuration that is no JSON; converting again would work.") from error
     if not isinstance(values, dict):
         raise WeightsError(f"{source} holds a configuration that is no JSON object; converting again would work.")
@@ -145,7 +146,7 @@ def _parse_config(text: str | bytes, source: str) -> Cut3rConfig:
 def _entries(path: Path) -> dict[str, _Entry]:
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
-        header: dict[str, Any] = json.loads(file.read(size))
+        header: dict[str, Any] = parsed(file.read(size))
     header.pop("__metadata__", None)
     for name, entry in header.items():
         if entry["dtype"] not in _READABLE:

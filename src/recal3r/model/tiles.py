@@ -85,16 +85,17 @@ def _measured(heads: _Heads) -> _Softmaxes:
     careful: list[int] = []
     for head in range(count):
         logits = product(q[head], k[head])  # â [N, P]
-        known = logits[:, :_FIRST].amax(-1, keepdim=True).to(shift.dtype)
+        known = _largest(logits, shift.dtype)
         p = torch.softmax(logits, dim=-1, out=logits)
         rows[head] = product(p, seen[head])
-        log_total[head] = known - p[:, :_FIRST].amax(-1, keepdim=True).to(shift.dtype).log()  # (1)
+        log_total[head] = known - _largest(p, shift.dtype).log()  # (1)
         exact = bool(log_total[head].abs().amax() < _LARGEST)  # False for NaN, and infinite where P is none
         if v_state is not None and predicted is not None:
-            weights = (log_total[head] + shift[head]).T  # log s [1, N]
+            weights = log_total[head] + shift[head]  # log s [N, 1]
             weights = (weights - weights.amax()).exp().to(p.dtype)
-            total = weights[0] @ p
-            predicted[head] = product_down(p, v_state[head] * weights.T) / total[:, None]  # (3)
+            sums = product_down(p, torch.cat((v_state[head] * weights, weights), dim=1)).to(shift.dtype)
+            total = sums[:, -1:]
+            predicted[head] = sums[:, :-1] / total  # (3)
             exact = exact and bool(total.amin() > _LEAST)
         if not exact:
             careful.append(head)
@@ -104,6 +105,11 @@ def _measured(heads: _Heads) -> _Softmaxes:
     for head in careful:
         _measure_carefully(found, heads, head)
     return found
+
+
+def _largest(x: Tensor, dtype: torch.dtype) -> Tensor:  # [N, P] -> [N, 1]
+    """Of the first patches. Coarse numbers are slower to compare than to convert."""
+    return x[:, :_FIRST].to(dtype).amax(-1, keepdim=True)
 
 
 def _measure_carefully(found: _Softmaxes, heads: _Heads, head: int) -> None:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from recal3r.engine.reconstructor import Reconstructor
 from recal3r.errors import OutputError, SessionError
+from recal3r.jsontext import parsed
 from recal3r.sinks.base import Mark
 from recal3r.sinks.files import write_whole
 
@@ -67,10 +68,10 @@ class Checkpoints:
         if not path.is_file():
             return None
         try:
-            index = json.loads(path.read_bytes())
+            index = parsed(path.read_bytes())
             version, frames, files, numbers = (index[key] for key in ("format_version", "frames", "files", "numbers"))
             names = dict[str, str](files)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise SessionError(f"{path} is damaged; begin anew with --no-resume --overwrite.") from error
         if version != FORMAT_VERSION:
             raise SessionError(

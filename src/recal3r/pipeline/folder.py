@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from recal3r.errors import OutputError
+from recal3r.jsontext import parsed
 from recal3r.pipeline.checkpoint import FOLDER, Checkpoint, Checkpoints
 from recal3r.sinks.files import write_whole
 
@@ -93,8 +94,8 @@ class RunFolder:
         """What `note` wrote; None where there is no such file."""
         path = self.path / RUN
         try:
-            content = json.loads(path.read_bytes())
-        except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):  # of nobody, or of somebody else
+            content = parsed(path.read_bytes())
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # of nobody, or of somebody else
             return None
         except OSError as error:
             raise OutputError(f"{path} cannot be read ({error.strerror}); name another folder.") from error

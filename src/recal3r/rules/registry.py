@@ -152,7 +152,7 @@ class _Parser:
         kind, text = self.tokens[self.at] if self.at < len(self.tokens) else ("", "")
         if kind == "number":
             self.at += 1
-            return int(text) if text.isdigit() else float(text)
+            return int(text) if text.isdigit() and len(text) < 16 else float(text)
         if text in ("true", "false", "True", "False"):
             self.at += 1
             return text.lower() == "true"

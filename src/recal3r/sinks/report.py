@@ -5,7 +5,6 @@ H, W pixels · K points
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +13,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from recal3r.errors import OutputError
+from recal3r.jsontext import parsed
 from recal3r.sinks.base import Mark, asked_for
 from recal3r.sinks.cloud import VoxelMap
 from recal3r.sinks.files import write_whole
@@ -175,7 +175,7 @@ def _beside(path: Path, name: str) -> Mapping[str, Any]:
     """What a JSON file of the same run says; nothing where there is none."""
     file = path.with_name(name)
     try:
-        content = json.loads(file.read_bytes())
+        content = parsed(file.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

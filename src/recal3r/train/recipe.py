@@ -146,9 +146,9 @@ TINY_CPU = Recipe(
         Stage(
             "streams-8-96",
             "streams",
-            1500,
+            1200,
             32,
-            1e-3,
+            7e-4,
             horizons=(8, 8, 8, 8, 8, 32, 96),
             window=8,
             warmup=30,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
 from recal3r.errors import OutputError
+from recal3r.jsontext import parsed
 from recal3r.sinks.frames import EveryKth, ViewFrame, frame_files, read_frame
 
 _REMEMBERED = 32  # frames that were read lately
@@ -92,8 +92,8 @@ class FolderFrames:
 
     def _is_complete(self) -> bool:
         try:
-            return json.loads((self._run / "run.json").read_text())["complete"] is True
-        except (FileNotFoundError, KeyError, json.JSONDecodeError):  # a run that has only begun, or other software's
+            return parsed((self._run / "run.json").read_text())["complete"] is True
+        except (FileNotFoundError, KeyError, TypeError, ValueError):  # a run that has only begun, or other software's
             return False
 
 

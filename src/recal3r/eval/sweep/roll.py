@@ -13,6 +13,7 @@ from recal3r.errors import EvalError
 from recal3r.eval.contestants import slug
 from recal3r.eval.protocol import Protocol
 from recal3r.eval.sweep.recipe import Group, Sweep
+from recal3r.jsontext import parsed
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def read_rolls(output: Path) -> list[Roll]:
 
 def _read(path: Path) -> Roll:
     try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        data: dict[str, Any] = parsed(path.read_text(encoding="utf-8"))
         return Roll(
             name=data["name"],
             title=data["title"],

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recal3r.errors import ConfigError, Recal3rError
+from recal3r.jsontext import parsed
 from recal3r.sources.synthetic.training import Training
 from recal3r.sources.synthetic.trajectory import Trajectory
 from recal3r.sources.synthetic.world import Split, SyntheticWorld, WorldConfig, split_seed
@@ -127,7 +128,7 @@ def open_shards(path: str | Path) -> Shards:
     """Map a shard folder for reading."""
     path = Path(path)
     try:
-        header: dict[str, Any] = json.loads((path / "header.json").read_text())
+        header: dict[str, Any] = parsed((path / "header.json").read_text())
         arrays: list[NDArray[Any]] = [np.load(path / f"{name}.npy", mmap_mode="r") for name in _ARRAYS]
     except (OSError, ValueError) as error:
         raise ShardError(f"{path} is no complete folder of clips ({error}); write one with write_shards.") from error

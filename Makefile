@@ -11,8 +11,9 @@ demo: $(READY)  ## set up, and reconstruct a walk through a made-up room
 
 test: lint types quick  ## set up, and run lint, types and the quick tests
 
-slow: $(READY)  ## full-size networks and long streams: minutes, and 8 GB of memory
-	$(BIN)/python -m pytest -m slow
+# Two at a time, but one network of full size at a time: each takes 9 GB.
+slow: $(READY)  ## full-size networks, long streams, guided fuzzing: a quarter of an hour on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
 
 # Scenes and frames a scene; the defaults take less than half an hour on two cores. Stopped, it goes on where it was.
 SCENES ?= 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +16,29 @@ from recal3r.model.cut3r import Cut3r
 
 SHARED = Path(os.environ.get("RECAL3R_SHARED", Path(__file__).parents[2] / "shared"))
 
+FIGURE = "figure"
+
 
 def pytest_configure() -> None:
     """Programs that tests start can be interrupted, also where the tests were started with Ctrl-C ignored, as shells
     do with what runs in the background."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def say(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Puts a line among the figures at the end of the run, from whichever process the test is in."""
+    return lambda line: record_property(FIGURE, line)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    figures = [(report.nodeid, text) for report in reports for name, text in report.user_properties if name == FIGURE]
+    if figures:
+        terminalreporter.section("figures")
+    for test, text in figures:
+        terminalreporter.write_line(f"{test.rpartition('::')[2]}: {text}")
 
 
 @pytest.fixture(scope="session")

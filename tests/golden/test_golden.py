@@ -185,6 +185,7 @@ class Watched(Recal3rRelease):
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("full size")  # 9 GB: one at a time
 @pytest.mark.parametrize(("network", "file"), FULL, ids=["512-dpt", "224-linear"])
 def test_full_size(network: str, file: str, shared: Path) -> None:
     """In float64, which is asked of nobody but leaves no excuse, and in float32."""

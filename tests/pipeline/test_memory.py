@@ -1,4 +1,4 @@
-"""A long run with every sink takes no more at its end than near its beginning: no memory, no files, no threads, no time."""
+"""A long run with every sink takes no more at its end than near its beginning: memory, files, threads, time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from pipeline.runs import EVERYTHING, ONE_THREAD
 
 FRAMES, EARLY, TIMED = 10_000, 1000, 1000
-GROWTH, SLOWER = 0.01, 0.03
+GROWTH, SLOWER = 0.01, 0.10  # the rest of the machine is not ours; test_soak takes turns and holds 3 %
 # A process of its own says what it holds after some frames, and how long it has computed for since the last time.
 PROGRAM = """
 import gc, json, os, sys, threading, time
@@ -40,7 +41,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="r
 
 
 @pytest.mark.slow
-def test_ten_thousand_frames_with_every_sink(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ten_thousand_frames_with_every_sink(tmp_path: Path, say: Callable[[str], None]) -> None:
     out, frames = tmp_path / "out", int(os.environ.get("RECAL3R_RUN", FRAMES))
     arguments = [f"synthetic:1?frames={frames}&width=128&height=96", out, EVERYTHING, TIMED]
     program = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
@@ -50,12 +51,11 @@ def test_ten_thousand_frames_with_every_sink(tmp_path: Path, capsys: pytest.Capt
     resident, files, threads, computed = (list(column) for column in zip(*told, strict=True))
     early, late = resident[EARLY // TIMED], resident[-1]
     seconds = np.diff(computed)  # of every thousand frames
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\n{frames} frames with every sink: {early / 2**20:.1f} MiB after {EARLY + TIMED}, {late / 2**20:.1f} MiB at "
-            f"the end ({late / early - 1:+.2%}); {seconds[0]:.1f} s for the second thousand, {seconds[-1]:.1f} s for the "
-            f"last ({seconds[-1] / seconds[0] - 1:+.1%})\n{json.dumps(told)}\n"
-        )
+    say(
+        f"{frames} frames with every sink: memory {early / 2**20:.1f} MiB after {EARLY + TIMED}, then "
+        f"{late / early - 1:+.2%}; the second thousand took {seconds[0]:.1f} s, the last "
+        f"{seconds[-1] / seconds[0] - 1:+.1%}"
+    )
     trajectory = np.loadtxt(out / "trajectory.tum.txt")
     assert trajectory.shape == (frames, 8)
     assert np.isfinite(trajectory).all()

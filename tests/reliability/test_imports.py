@@ -100,6 +100,19 @@ sys.exit(f"imported {{heavy}}" if heavy else status)
     assert done.returncode == 0, done.stderr
 
 
+def test_no_compiler_before_the_first_prediction() -> None:
+    """Which would take a second of every start."""
+    script = """
+import sys
+import numpy, recal3r
+recal3r.Reconstructor(recal3r.load_model("tiny")).push(numpy.zeros((96, 128, 3), numpy.uint8))
+heavy = {"torch._dynamo", "torch._inductor", "sympy"} & set(sys.modules)
+sys.exit(f"imported {heavy}" if heavy else 0)
+"""
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("call", "extra"),
     [

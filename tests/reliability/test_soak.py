@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,13 +42,10 @@ def check(told: dict, frames: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_stream(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_long_stream(say: Callable[[str], None]) -> None:
     told = soak(LONG, 500)
-    with capsys.disabled():
-        growth = told["parts"][-1]["resident"] / told["parts"][0]["resident"] - 1
-        sys.stdout.write(
-            f"\n{told['frames']} frames: memory {growth:+.3%}, time a frame {told['old_to_new'] - 1:+.2%}\n"
-        )
+    growth = told["parts"][-1]["resident"] / told["parts"][0]["resident"] - 1
+    say(f"{told['frames']} frames: memory {growth:+.3%}, time a frame {told['old_to_new'] - 1:+.2%}")
     check(told, LONG)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -160,7 +160,7 @@ def test_near_is_warm() -> None:
 
 
 @pytest.mark.slow
-def test_five_million_points(capsys: pytest.CaptureFixture[str]) -> None:
+def test_five_million_points(say: Callable[[str], None]) -> None:
     """Bounded in memory; as fast to show as to look through once; put in order for a few sorts' price."""
     points = scattered(5_000_000)
     codes = morton(points["position"])
@@ -180,11 +180,10 @@ def test_five_million_points(capsys: pytest.CaptureFixture[str]) -> None:
     tracemalloc.stop()
     look = Look("depth", least_confidence=2.0)
     showing = min(seconds(lambda: show(cloud.points, look)) for _ in range(3))
-    with capsys.disabled():
-        sys.stdout.write(
-            f"\n5 M points: held in {points.nbytes / 1e6:.0f} MB, {peak:.1f} times that at most while put in order; "
-            f"ordering {ordering / one_sort:.1f} and showing 1 M {showing / one_sort:.2f} times what one sort takes\n"
-        )
+    say(
+        f"5 M points: held in {points.nbytes / 1e6:.0f} MB, {peak:.1f} times that at most while put in order; "
+        f"ordering {ordering / one_sort:.1f} and showing 1 M {showing / one_sort:.2f} times what one sort takes"
+    )
     assert len(cloud.points) == 5_000_000
     assert len(show(cloud.points, look).points) == look.budget
     assert peak < 6

@@ -241,9 +241,10 @@ def _size_of_network(weights: str, device: str, dtype: str) -> tuple[int, str, i
     from recal3r.model.checkpoint import read_checkpoint
     from recal3r.model.cut3r import Cut3r
     from recal3r.model.hub import resolve
+    from recal3r.model.outline import outline
 
     config = read_checkpoint(resolve(weights)).config
-    with torch.device("meta"):
+    with outline():
         network = Cut3r(config)
     parameters = sum(weight.numel() for weight in network.parameters())
     width = {"float64": 8, "bfloat16": 2}.get(dtype, 4)

@@ -29,6 +29,7 @@ from recal3r.model.config import Cut3rConfig
 from recal3r.model.cut3r import Cut3r, View
 from recal3r.model.heads import Head
 from recal3r.model.onednn import can_pack
+from recal3r.model.outline import outline
 from recal3r.model.packed import PackedLinear
 from recal3r.types import Image
 
@@ -50,7 +51,7 @@ def operations(config: Cut3rConfig, height: int, width: int) -> dict[str, float]
 
     Counted by walking the plain network on tensors that have a shape and nothing else.
     """
-    with torch.device("meta"):
+    with outline():
         model = Cut3r(config).requires_grad_(requires_grad=False).eval()
         view = View(torch.empty(1, 3, height, width))
     with torch.no_grad():

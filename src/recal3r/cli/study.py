@@ -28,11 +28,11 @@ class Study:
         default=(50, 100, 200, 400, 800), metadata={"help": "the stream lengths to score, in frames"}
     )
     contestants: tuple[str, ...] = field(
-        default=(), metadata={"help": "rules to compare instead of all rules, ablations, constants and controls"}
+        default=(), metadata={"help": "rules, or names of the tables, instead of all rules, ablations and controls"}
     )
 
     def run(self) -> int:
-        from recal3r.eval.contestants import EVERYONE, Contestant
+        from recal3r.eval.contestants import EVERYONE, known_or_rule
         from recal3r.eval.study import Walks, line_scores, record, scores
         from recal3r.model.load import load_model
 
@@ -42,7 +42,7 @@ class Study:
         self.output.mkdir(parents=True, exist_ok=True)
         width = model.config.image_size
         walks = Walks(scenes=self.scenes, frames=max(self.lengths), width=width, height=3 * width // 4)
-        everyone = tuple(Contestant(rule, rule) for rule in self.contestants) or EVERYONE
+        everyone = tuple(known_or_rule(name) for name in self.contestants) or EVERYONE
 
         table: dict[str, dict[int, dict[str, NDArray[np.floating]]]] = {}
         for contestant, found in zip(everyone, record(model, everyone, walks, self.output, print), strict=True):

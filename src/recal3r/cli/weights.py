@@ -109,11 +109,10 @@ COMMAND: dict[str, type[Command]] = {"list": List, "fetch": Fetch, "convert": Co
 
 def _check_against_network(checkpoint: Checkpoint) -> int:
     """The number of parameters of the network that the weights belong to, once every name and shape is right."""
-    import torch
-
     from recal3r.model.cut3r import Cut3r
+    from recal3r.model.outline import outline
 
-    with torch.device("meta"):
+    with outline():
         network = Cut3r(checkpoint.config)
     network.official_entries(checkpoint.shapes)
     return sum(parameter.numel() for parameter in network.parameters())

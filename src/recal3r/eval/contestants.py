@@ -90,6 +90,12 @@ BETA_BASES = tuple(
 EVERYONE = RULES + CONSTANTS + CONTROLS + ABLATIONS + tuple(one for one in BETA_BASES if "=0.1" not in one.name)
 
 
+def known_or_rule(name: str) -> Contestant:
+    """The contestant of that name, or else a rule as text."""
+    known = {one.name: one for one in (*EVERYONE, *BETA_BASES)}
+    return known.get(name) or Contestant(name, name)
+
+
 def called(*names: str) -> tuple[Contestant, ...]:
     """Contestants by name, in this order."""
     known = {one.name: one for one in (*EVERYONE, *BETA_BASES)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
@@ -23,6 +24,11 @@ Block = TypeVar("Block", bound=nn.Module)
 def stack(blocks: Iterable[Block]) -> Sequence[Block]:
     """A ModuleList that still knows what it holds."""
     return cast("Sequence[Block]", nn.ModuleList(blocks))
+
+
+def small_random(*shape: int) -> nn.Parameter:
+    """A token before training."""
+    return nn.Parameter(torch.empty(shape).normal_(std=0.02))
 
 
 def layer_norm(width: int) -> nn.LayerNorm:

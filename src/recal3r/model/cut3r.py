@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from recal3r.errors import ImageError, WeightsError
+from recal3r.model.blocks import small_random
 from recal3r.model.config import Cut3rConfig
 from recal3r.model.decoder import Decoded, Decoder
 from recal3r.model.encoder import Encoder, sum_of_views
@@ -54,7 +55,7 @@ class Cut3r(nn.Module):
         self.image_encoder = Encoder(config, 3, config.encoder_depth, config.encoder_heads)
         self.ray_encoder = Encoder(config, 6, config.ray_depth, config.ray_heads)
         self.decoder = Decoder(config)
-        self.pose_token = nn.Parameter(torch.randn(1, 1, config.decoder_width) * 0.02)
+        self.pose_token = small_random(1, 1, config.decoder_width)
         self.pose_memory = PoseMemory(
             width,
             config.decoder_width,
@@ -65,8 +66,8 @@ class Cut3r(nn.Module):
         self.heads = Heads(config)
         # What training put in the place of a view's missing half. Checkpoints hold them; the network is never
         # shown a missing half but leaves it out.
-        self.masked_image_token = nn.Parameter(torch.randn(1, width) * 0.02)
-        self.masked_ray_token = nn.Parameter(torch.randn(1, width) * 0.02)
+        self.masked_image_token = small_random(1, width)
+        self.masked_ray_token = small_random(1, width)
         self._samples: dict[str, Tensor] | None = None  # of the weights, once they are packed
 
     @property

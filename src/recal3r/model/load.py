@@ -14,6 +14,7 @@ from recal3r.model.config import Cut3rConfig
 from recal3r.model.cut3r import Cut3r
 from recal3r.model.hub import resolve
 from recal3r.model.onednn import can_pack
+from recal3r.model.outline import outline
 from recal3r.model.packed import fast_in_bfloat16
 
 Dtype = Literal["auto", "float32", "bfloat16", "float64"]
@@ -37,7 +38,7 @@ def load_model(
     """
     checkpoint = read_checkpoint(resolve(source))
     where = _device(device)
-    with torch.device("meta"):
+    with outline():
         model = Cut3r(checkpoint.config)
     model.working_in(_dtype(dtype, where, model))
     large = _large(model)  # packed weights cannot be counted

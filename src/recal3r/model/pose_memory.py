@@ -8,15 +8,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from recal3r.model.blocks import DecoderBlock, stack
+from recal3r.model.blocks import DecoderBlock, small_random, stack
 
 
 class PoseMemory(nn.Module):
     def __init__(self, encoder_width: int, width: int, *, slots: int, heads: int, mlp_ratio: int) -> None:
         super().__init__()
         self.proj_q = nn.Linear(encoder_width, width)
-        self.masked_token = nn.Parameter(torch.randn(1, 1, width) * 0.02)
-        self.initial = nn.Parameter(torch.randn(1, slots, 2 * width) * 0.02)
+        self.masked_token = small_random(1, 1, width)
+        self.initial = small_random(1, slots, 2 * width)
         self.write_blocks = stack(DecoderBlock(2 * width, heads, mlp_ratio) for _ in range(2))
         self.read_blocks = stack(DecoderBlock(2 * width, heads, mlp_ratio) for _ in range(2))
 

@@ -80,7 +80,7 @@ def test_training_reads_what_the_reconstructor_reads(footage):
 
 
 def test_it_learns_two_frames_by_heart(footage, tmp_path):
-    stage = Stage("two", "streams", 50, 1, 3e-3, helpers=Helpers(), warmup=5)
+    stage = Stage("two", "streams", 50, 1, 1e-2, helpers=Helpers(), warmup=5)
     recipe = dataclasses.replace(SHORT, stages=(stage,))
     trainer = _trainer(footage, tmp_path, recipe)
     takes = footage.cut(np.array([0]), np.array([[0, 1]]), np.array([0]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import _dynamo as dynamo
 from torch import nn
 
 from recal3r.model.blocks import ConditionedBlock, DecoderBlock, EncoderBlock
@@ -53,8 +52,10 @@ def heads_in_full_precision(model: Cut3r, device_type: str) -> None:
 
 def compile_blocks(model: Cut3r) -> None:
     """Every transformer block's small operations become few: on a CPU they take longer than its matrix products."""
-    dynamo.config.recompile_limit = 128  # one per kind of block, length of stream and set of gradients
-    dynamo.config.accumulated_recompile_limit = 1024
+    from torch._dynamo import config  # a second, which who does not compile need not wait
+
+    config.recompile_limit = 128  # one per kind of block, length of stream and set of gradients
+    config.accumulated_recompile_limit = 1024
     for block in model.modules():
         if isinstance(block, EncoderBlock | DecoderBlock | ConditionedBlock):
             block.compile(dynamic=False)

@@ -52,7 +52,7 @@ def heads_in_full_precision(model: Cut3r, device_type: str) -> None:
 
 def compile_blocks(model: Cut3r) -> None:
     """Every transformer block's small operations become few: on a CPU they take longer than its matrix products."""
-    from torch._dynamo import config  # a second, which who does not compile need not wait
+    from torch._dynamo import config  # noqa: PLC0415  # a second, which who does not compile need not wait
 
     config.recompile_limit = 128  # one per kind of block, length of stream and set of gradients
     config.accumulated_recompile_limit = 1024

@@ -22,7 +22,7 @@ from recal3r.model.blocks import ConditionedBlock, DecoderBlock, EncoderBlock
 from recal3r.model.checkpoint import write_safetensors
 from recal3r.model.cut3r import Cut3r
 from recal3r.model.load import load_model, prepared
-from recal3r.model.onednn import can_pack, product, product_down
+from recal3r.model.onednn import can_pack, product, products, products_down
 from recal3r.model.packed import PackedEncoderBlock, PackedLinear, packed
 from recal3r.model.rope import grid_positions, rope
 
@@ -73,12 +73,15 @@ def test_linear(tokens: int, inputs: int, outputs: int, dtype: torch.dtype) -> N
 
 
 @DTYPES
-def test_products(dtype: torch.dtype) -> None:
-    x, y = drawn(63, 40, dtype=dtype), drawn(100, 40, seed=1, dtype=dtype)
-    assert relative(product(x, y), x.double() @ y.double().T) < RELATIVE[dtype]
-    z = drawn(63, 24, seed=2, dtype=dtype)
-    assert relative(product_down(x, z), x.double().T @ z.double()) < RELATIVE[dtype]
-    assert torch.equal(product(x.double(), y.double()), x.double() @ y.double().T), "float64 goes another way"
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("rows", [63, 1001])
+def test_products(dtype: torch.dtype, heads: int, rows: int) -> None:
+    x, y, z = (drawn(heads, *size, seed=size[1], dtype=dtype) for size in ((rows, 40), (100, 40), (rows, 24)))
+    exact_x, exact_y, exact_z = (part.double() for part in (x, y, z))
+    assert relative(product(x[0], y[0]), exact_x[0] @ exact_y[0].T) < RELATIVE[dtype]
+    assert relative(products(x, y), exact_x @ exact_y.transpose(1, 2)) < RELATIVE[dtype]
+    assert relative(products_down(x, z), exact_x.transpose(1, 2) @ exact_z) < RELATIVE[dtype]
+    assert torch.equal(products(exact_x, exact_y), exact_x @ exact_y.transpose(1, 2)), "float64 goes another way"
 
 
 @DTYPES

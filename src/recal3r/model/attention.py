@@ -5,6 +5,7 @@ B batch · H heads · T tokens that ask · U tokens that are seen · d = width /
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from recal3r.model.onednn import can_pack, product
+from recal3r.model.onednn import can_pack, heads_at_once, products
 from recal3r.model.rope import Rope
 
 
@@ -56,7 +57,7 @@ def attend(queries: Tensor, seen: KeysValues) -> Tensor:
 def attend_by_heads(queries: Tensor, seen: KeysValues) -> Tensor:
     """`attend` by the products that layers use: on a CPU faster than its fused kernel, which uses others.
 
-    One head's logits exist at a time, in the cache, and of those no more than `TILE_ELEMENTS`.
+    As many heads' logits exist at a time as are fastest, and of one head's no more than `TILE_ELEMENTS`.
     """
     tokens, others = queries.shape[-2], seen.keys.shape[-2]
     if torch.compiler.is_compiling() or queries.device.type != "cpu" or not can_pack(queries.dtype):
@@ -67,14 +68,16 @@ def attend_by_heads(queries: Tensor, seen: KeysValues) -> Tensor:
     scaled = torch.mul(queries, size**-0.5, out=queries.new_empty(queries.shape)).flatten(0, 1)  # [B*H, T, d]
     keys = seen.keys.contiguous().flatten(0, 1)
     values = heads_transposed(seen.values).flatten(0, 1)  # [B*H, d, U]
-    out = queries.new_empty(batch, tokens, heads, size)
+    out = queries.new_empty(batch, tokens, heads, size)  # as `merge_heads` wants it
     rows = max(1, TILE_ELEMENTS // others)
-    for head in range(batch * heads):
-        merged = out[head // heads, :, head % heads]  # [T, d], where `merge_heads` wants it
+    step = math.gcd(heads, heads_at_once(queries.dtype, min(rows, tokens) * others))
+    for head in range(0, batch * heads, step):
+        some = slice(head, head + step)
+        merged = out[head // heads, :, head % heads : head % heads + step].transpose(0, 1)  # [step, T, d]
         for first in range(0, tokens, rows):
-            weights = product(scaled[head, first : first + rows], keys[head])
+            weights = products(scaled[some, first : first + rows], keys[some])
             torch.softmax(weights, dim=-1, out=weights)
-            merged[first : first + rows] = product(weights, values[head])
+            merged[:, first : first + rows] = products(weights, values[some])
     return out.transpose(1, 2)
 
 

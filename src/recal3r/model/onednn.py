@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 _SMALL = 2**14
+_AT_ONCE = 2**24  # logits: 32 MB
 
 
 @functools.cache
@@ -28,12 +29,23 @@ def product(x: Tensor, y: Tensor) -> Tensor:  # [T, C], [U, C] -> [T, U]
     return torch.ops.mkldnn._linear_pointwise(x, y, None, "none", [], "")
 
 
-def product_down(x: Tensor, y: Tensor) -> Tensor:  # [T, C], [T, D] -> [C, D]
-    """xᵀ y, in float32 as a convolution over C pixels of T channels, which is the one call that reads x as it lies: a
-    transposed copy takes longer than the product. `matmul` in bfloat16 is oneDNN's already, and best for small ones."""
-    if x.dtype != torch.float32 or x.numel() < _SMALL or not can_pack(x.dtype):
-        return x.T @ y
-    weight = y.T.contiguous()[..., None, None]
-    pixels = x[None, :, None]  # [1, T, 1, C]
+def products(x: Tensor, y: Tensor) -> Tensor:  # [H, T, C], [H, U, C] -> [H, T, U]
+    """x yᵀ, head by head."""
+    return product(x[0], y[0])[None] if len(x) == 1 else x @ y.transpose(1, 2)
+
+
+def heads_at_once(dtype: torch.dtype, logits: int) -> int:
+    """How many heads of so many logits one call takes. In bfloat16 `matmul` is oneDNN's already, and cores that have
+    heads of their own need not wait for each other; in float32 it is not, and one at a time stays in the cache."""
+    return max(1, _AT_ONCE // logits) if dtype == torch.bfloat16 else 1
+
+
+def products_down(x: Tensor, y: Tensor) -> Tensor:  # [H, T, C], [H, T, D] -> [H, C, D]
+    """xᵀ y, head by head. A large one in float32 is a convolution over C pixels of T channels, which is the one call
+    that reads x as it lies: a transposed copy takes longer than the product."""
+    if len(x) > 1 or x.dtype != torch.float32 or x.numel() < _SMALL or not can_pack(x.dtype):
+        return x.transpose(1, 2) @ y
+    weight = y[0].T.contiguous()[..., None, None]
+    pixels = x[:, :, None]  # [1, T, 1, C]
     found = torch.ops.mkldnn._convolution_pointwise(pixels, weight, None, [0, 0], [1, 1], [1, 1], 1, "none", [], "")
-    return found[0, :, 0].T
+    return found[:, :, 0].transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Attention and what rules want to know of it, on a CPU: one head's logits at a time, in the cache and gone at once.
+"""Attention and what rules want to know of it, on a CPU: a few heads' logits at a time, in the cache and gone at once.
 
 H heads (of all samples) · N state tokens · P patches · d head size
 
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from recal3r.model.attention import KeysValues
 from recal3r.model.moments import Measured
-from recal3r.model.onednn import product, product_down
+from recal3r.model.onednn import heads_at_once, products, products_down
 
 _LARGEST = 24.0  # a log Z to which (2) is exact within 1e-5
 _FIRST = 32  # how many patches (1) is looked for in: the one with the largest P of them
@@ -83,22 +83,23 @@ def _measured(heads: _Heads) -> _Softmaxes:
     log_total = torch.empty_like(shift)
     predicted = None if v_state is None else shift.new_empty(count, k.shape[1], size)
     careful: list[int] = []
-    for head in range(count):
-        logits = product(q[head], k[head])  # â [N, P]
+    step = heads_at_once(q.dtype, tokens * k.shape[1])
+    for head in range(0, count, step):
+        some = slice(head, head + step)
+        logits = products(q[some], k[some])  # â [step, N, P]
         known = _largest(logits, shift.dtype)
         p = torch.softmax(logits, dim=-1, out=logits)
-        rows[head] = product(p, seen[head])
-        log_total[head] = known - _largest(p, shift.dtype).log()  # (1)
-        exact = bool(log_total[head].abs().amax() < _LARGEST)  # False for NaN, and infinite where P is none
+        rows[some] = products(p, seen[some])
+        log_total[some] = known - _largest(p, shift.dtype).log()  # (1)
+        exact = log_total[some].abs().amax((1, 2)) < _LARGEST  # False for NaN, and infinite where P is none
         if v_state is not None and predicted is not None:
-            weights = log_total[head] + shift[head]  # log s [N, 1]
-            weights = (weights - weights.amax()).exp().to(p.dtype)
-            sums = product_down(p, torch.cat((v_state[head] * weights, weights), dim=1)).to(shift.dtype)
-            total = sums[:, -1:]
-            predicted[head] = sums[:, :-1] / total  # (3)
-            exact = exact and bool(total.amin() > _LEAST)
-        if not exact:
-            careful.append(head)
+            weights = log_total[some] + shift[some]  # log s [step, N, 1]
+            weights = (weights - weights.amax(1, keepdim=True)).exp().to(p.dtype)
+            sums = products_down(p, torch.cat((v_state[some] * weights, weights), dim=-1)).to(shift.dtype)
+            total = sums[..., -1:]
+            predicted[some] = sums[..., :-1] / total  # (3)
+            exact = exact & (total.amin((1, 2)) > _LEAST)
+        careful += [head + nth for nth, fine in enumerate(exact) if not fine]
     value, key = rows.chunk(2, dim=-1)
     entropy = (log_total - (q.to(shift.dtype) * key).sum(-1, keepdim=True)).clamp_min(0)  # (2)
     found = _Softmaxes(value, log_total, entropy, predicted)
@@ -107,9 +108,9 @@ def _measured(heads: _Heads) -> _Softmaxes:
     return found
 
 
-def _largest(x: Tensor, dtype: torch.dtype) -> Tensor:  # [N, P] -> [N, 1]
+def _largest(x: Tensor, dtype: torch.dtype) -> Tensor:  # [..., N, P] -> [..., N, 1]
     """Of the first patches. Coarse numbers are slower to compare than to convert."""
-    return x[:, :_FIRST].to(dtype).amax(-1, keepdim=True)
+    return x[..., :_FIRST].to(dtype).amax(-1, keepdim=True)
 
 
 def _measure_carefully(found: _Softmaxes, heads: _Heads, head: int) -> None:

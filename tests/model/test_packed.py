@@ -91,7 +91,7 @@ def test_attention_by_heads(
     batch: int, tokens: int, others: int, sharpness: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a head's logits do not fit into one tile, and where logits are in the hundreds."""
-    monkeypatch.setattr(attention, "_WORTHWHILE", 1)
+    monkeypatch.setattr(attention, "WORTHWHILE", 1)
     monkeypatch.setattr(attention, "TILE_ELEMENTS", 64 * others)
     monkeypatch.setattr(attention, "attend", lambda *_: pytest.fail("the other way was taken"))
     queries = drawn(batch, tokens, 4, 24, dtype=dtype).transpose(1, 2) * sharpness
@@ -151,7 +151,7 @@ ARRAYS = ("points_camera", "points_world", "depth", "confidence_camera", "confid
 @pytest.mark.parametrize("rule", ["cut3r", "recal3r", "ttsa3r", "memix(ttt3r)"])
 def test_the_fast_path_is_the_plain_path_in_float32(name: str, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within 1e-4 relative, every output of every frame."""
-    monkeypatch.setattr(attention, "_WORTHWHILE", 1)
+    monkeypatch.setattr(attention, "WORTHWHILE", 1)
     frames = seeded_frames(3, 48, 80)
     plain = predicted(seeded_network(name), rule, frames, fast=False)
     fast = predicted(prepared(seeded_network(name)), rule, frames, fast=True)

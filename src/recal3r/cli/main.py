@@ -34,6 +34,7 @@ ENTRIES = (
     Entry("data", "recal3r.cli.data", "Get datasets ready for evaluation, and see what is missing."),
     Entry("eval", "recal3r.cli.eval", "Measure rules on datasets, beside the published numbers, and compare two runs."),
     Entry("train", "recal3r.cli.train", "Train a network of our own on procedural rooms."),
+    Entry("judge", "recal3r.cli.judge", "See what a network of our own has learned, in rooms it never saw."),
     Entry("study", "recal3r.cli.study", "Compare rules, ablations and controls on long walks whose truth is known."),
     Entry("view", "recal3r.cli.view", "Look at a run in the browser, afterwards or while it is made."),
     Entry("doctor", "recal3r.cli.doctor", "See what is installed, whether a stream would run here, and how long."),

@@ -92,14 +92,13 @@ COMMAND: type[Command] = Train
 
 def _render(folder: Path, clips: int, width: int, workers: int) -> None:
     """Clips to learn from, in folders that can be used as soon as they are there; held-out ones first."""
-    from recal3r.sources.synthetic import Effects, Training, WorldConfig, write_shards
+    from recal3r.train.footage import render
 
-    config, size = WorldConfig(trajectory=Training(), effects=Effects(noise=2.0)), (width, 3 * width // 4)
-    write_shards(folder / "validation", "validation", 48, FRAMES_A_CLIP, size, config=config, workers=workers)
+    render(folder / "validation", "validation", 48, FRAMES_A_CLIP, width, workers=workers)
     for first in range(0, clips, CLIPS_A_FOLDER):
         count = min(CLIPS_A_FOLDER, clips - first)
         name = folder / f"train-{first // CLIPS_A_FOLDER:03d}"
-        write_shards(name, "train", count, FRAMES_A_CLIP, size, config=config, workers=workers, first=first)
+        render(name, "train", count, FRAMES_A_CLIP, width, workers=workers, first=first)
 
 
 def _say(line: str) -> None:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from recal3r.model.onednn import can_pack, heads_at_once, products
+from recal3r.model.onednn import WORTHWHILE, can_pack, heads_at_once, products
 from recal3r.model.rope import Rope
 
 
@@ -30,7 +30,6 @@ Attend = Callable[[Tensor, KeysValues], Tensor]
 
 TILE_ELEMENTS = 2**20
 """How many logits may exist at once on a CPU: 4 MB in float32, whatever the size of network and picture."""
-_WORTHWHILE = 2**16  # logits of a head, below which calls cost more than they save
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:  # [B, T, H*d] -> [B, H, T, d]
@@ -62,7 +61,7 @@ def attend_by_heads(queries: Tensor, seen: KeysValues) -> Tensor:
     tokens, others = queries.shape[-2], seen.keys.shape[-2]
     if torch.compiler.is_compiling() or queries.device.type != "cpu" or not can_pack(queries.dtype):
         return attend(queries, seen)
-    if queries.requires_grad or tokens * others < _WORTHWHILE:
+    if queries.requires_grad or tokens * others < WORTHWHILE:
         return attend(queries, seen)
     batch, heads, _, size = queries.shape
     scaled = torch.mul(queries, size**-0.5, out=queries.new_empty(queries.shape)).flatten(0, 1)  # [B*H, T, d]

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 _SMALL = 2**14
-_AT_ONCE = 2**24  # logits: 32 MB
+_AT_ONCE = 2**24  # logits: 32 MB in bfloat16
+WORTHWHILE = 2**16  # logits of a head, below which calls cost more than they save
 
 
 @functools.cache
@@ -36,8 +37,9 @@ def products(x: Tensor, y: Tensor) -> Tensor:  # [H, T, C], [H, U, C] -> [H, T, 
 
 def heads_at_once(dtype: torch.dtype, logits: int) -> int:
     """How many heads of so many logits one call takes. In bfloat16 `matmul` is oneDNN's already, and cores that have
-    heads of their own need not wait for each other; in float32 it is not, and one at a time stays in the cache."""
-    return max(1, _AT_ONCE // logits) if dtype == torch.bfloat16 else 1
+    heads of their own need not wait for each other; in float32 it is not, and one large one at a time stays in the
+    cache. Of small ones the calls would take longer than the products."""
+    return max(1, _AT_ONCE // logits) if dtype == torch.bfloat16 or logits < WORTHWHILE else 1
 
 
 def products_down(x: Tensor, y: Tensor) -> Tensor:  # [H, T, C], [H, T, D] -> [H, C, D]

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recal3r.geometry.pose import inverse
-from recal3r.sources.synthetic import Shards, open_shards
+from recal3r.sources.synthetic import Effects, Shards, Training, WorldConfig, open_shards, write_shards
+from recal3r.sources.synthetic.world import Split
 from recal3r.train.recipe import TrainError
 
 Indices = NDArray[np.int64]
@@ -25,6 +26,12 @@ Flags = NDArray[np.bool_]
 _TORCH = {"uint8": torch.uint8, "float16": torch.float16, "float32": torch.float32}
 _CLIPS_AT_ONCE = 64
 LARGEST_GAP = 3  # frames between the two pictures of a pair; beyond that too little is seen in both
+
+
+def render(path: Path, split: Split, clips: int, frames: int, width: int, *, workers: int = 1, first: int = 0) -> None:
+    """Clips of rooms of a split, from seed `first` on, as networks of ours are trained and judged on."""
+    config = WorldConfig(trajectory=Training(), effects=Effects(noise=2.0))
+    write_shards(path, split, clips, frames, (width, 3 * width // 4), config=config, workers=workers, first=first)
 
 
 class Takes(NamedTuple):

@@ -62,6 +62,11 @@ def test_shares_make_up_the_whole():
     assert torch.equal(Crew(1, 3).own(takes.images), shares[1])
 
 
+def test_no_process_is_an_error():
+    with pytest.raises(TrainError, match="use 1 or more"), crew(0, print):
+        pass
+
+
 def test_batches_that_cannot_be_shared_evenly_are_an_error(footage, tmp_path):
     with pytest.raises(TrainError, match="2 processes cannot share the batches of long evenly"):
         Trainer(SHORT, footage, None, tmp_path, crew=Crew(0, 2))

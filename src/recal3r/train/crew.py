@@ -8,6 +8,7 @@ B streams of the whole batch · b = B / size streams of one process
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor, distributed
 
+from recal3r.errors import Recal3rError
 from recal3r.train.footage import Takes
+from recal3r.train.recipe import TrainError
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ ALONE = Crew()
 @contextmanager
 def crew(size: int, work: Callable[[Crew], None]) -> Generator[Crew]:
     """This process with `size - 1` others, which do `work` (it must be picklable) meanwhile."""
+    if size < 1:
+        raise TrainError(f"{size} processes train nothing; use 1 or more, at best one a core.")
     if size == 1:
         yield ALONE
         return
@@ -104,4 +109,7 @@ def _met(me: Crew, meeting: Path) -> Generator[Crew]:
 
 def _join(me: Crew, meeting: Path, work: Callable[[Crew], None]) -> None:
     with _met(me, meeting):
-        work(me)
+        try:
+            work(me)
+        except Recal3rError as error:
+            sys.exit(f"process {me.rank}: {error}")

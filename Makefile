@@ -28,7 +28,7 @@ paper-synthetic: $(READY)  ## all rules and ablations on held-out made-up rooms,
 FUZZ ?= 60
 fuzz: $(READY)  ## guided searches for bytes that our readers do not survive: FUZZ seconds a reader
 	$(BIN)/python -m pip install --quiet "atheris>=3"
-	RECAL3R_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m slow tests/fuzz
+	RECAL3R_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m slow -n 2 tests/fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -43,9 +43,9 @@ quick: $(READY)
 
 oldest:  ## the tests of the core with the oldest of what it depends on: a few gigabytes to download
 	$(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[arrow,eval,video]' "pytest>=8.2" "hypothesis>=6.100"
+	.venv-oldest/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[arrow,eval,video]' "pytest>=8.2" "pytest-xdist>=3.6" "hypothesis>=6.100"
 	# Dynamo of torch 2.6 cannot trace the test that a step is one graph (it makes a frozenset of an enum).
-	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -m "not slow" -k "not one_graph" tests/engine tests/geometry tests/golden tests/rules
+	OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -m "not slow" -n auto -k "not one_graph" tests/engine tests/geometry tests/golden tests/rules
 
 audit: $(READY)  ## known holes in what is installed; asks a server
 	$(BIN)/python -m pip install --quiet pip-audit

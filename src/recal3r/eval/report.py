@@ -66,20 +66,25 @@ def write_csv(path: Path, table: Table) -> None:
 def curves(path: Path, table: Table, metrics: Sequence[str], contestants: Sequence[str]) -> None:
     """Each metric over the length of the stream, with the intervals as bands. Written as PNG and SVG."""
     figure = evaluation_package("matplotlib.figure").Figure(figsize=(5.2 * len(metrics), 4.2), layout="constrained")
+    palette = evaluation_package("matplotlib").colormaps["tab20"].colors
+    colours = {name: palette[k % len(palette)] for k, name in enumerate(contestants)}
     for column, metric in enumerate(metrics):
         axes = figure.add_subplot(1, len(metrics), column + 1)
         for name in contestants:
             lengths = sorted(table[name])
             found = [bootstrap(table[name][n][metric]) for n in lengths]
             if any(interval.scenes for interval in found):
-                (line,) = axes.plot(lengths, [one.mean for one in found], marker="o", markersize=3, label=name)
+                axes.plot(
+                    lengths, [one.mean for one in found], marker="o", markersize=3, label=name, color=colours[name]
+                )
                 low, high = [one.low for one in found], [one.high for one in found]
-                axes.fill_between(lengths, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
+                axes.fill_between(lengths, low, high, color=colours[name], alpha=0.08, linewidth=0)
         axes.set(xscale="log", xlabel="frames", title=metric)
         axes.set_xticks(sorted({n for name in contestants for n in table[name]}))
         axes.get_xaxis().set_major_formatter("{x:.0f}")
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-    figure.axes[-1].legend(fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    named = {label: line for axes in figure.axes for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.axes[-1].legend(named.values(), named, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
     for suffix in (".png", ".svg"):
         figure.savefig(path.with_suffix(suffix), dpi=130)

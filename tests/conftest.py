@@ -26,6 +26,11 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes goes first, so that no worker is left alone with it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
 @pytest.fixture
 def say(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
     """Puts a line among the figures at the end of the run, from whichever process the test is in."""

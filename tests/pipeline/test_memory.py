@@ -41,6 +41,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="r
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("every sink")
 def test_ten_thousand_frames_with_every_sink(tmp_path: Path, say: Callable[[str], None]) -> None:
     out, frames = tmp_path / "out", int(os.environ.get("RECAL3R_RUN", FRAMES))
     arguments = [f"synthetic:1?frames={frames}&width=128&height=96", out, EVERYTHING, TIMED]

@@ -42,6 +42,7 @@ def check(told: dict, frames: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("soak")
 def test_a_long_stream(say: Callable[[str], None]) -> None:
     told = soak(LONG, 500)
     growth = told["parts"][-1]["resident"] / told["parts"][0]["resident"] - 1

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,8 +98,8 @@ def read_frame(path: Path) -> ViewFrame:
     """A frame that `write_frame` wrote; nothing in the file is executed. FileNotFoundError where there is none."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            picture, depth, confidence, K, T_world_camera, timestamp = (arrays[name] for name in _MEMBERS)
-            reliability = arrays.get("reliability")
+            picture, depth, confidence, K, T_world_camera, timestamp = (_array(arrays[name]) for name in _MEMBERS)
+            reliability = _array(arrays["reliability"]) if "reliability" in arrays else None
     except FileNotFoundError:
         raise
     except Exception as error:  # damaged bytes make zipfile and NumPy raise nearly anything
@@ -117,6 +117,13 @@ def read_frame(path: Path) -> ViewFrame:
         raise OutputError(f"{path} is no frame of a run: its arrays hold no numbers; let the run write it again.")
     known = None if np.isnan(timestamp) else float(timestamp)
     return ViewFrame(int(path.stem), known, picture, depth, confidence, K, T_world_camera, reliability)
+
+
+def _array(member: object) -> NDArray[Any]:
+    """NumPy hands out the bytes of a member that it does not take for an array."""
+    if not isinstance(member, np.ndarray):
+        raise TypeError("a member is no array")
+    return cast("NDArray[Any]", member)
 
 
 def frame_files(folder: Path) -> dict[int, Path]:

@@ -1,4 +1,4 @@
-"""Seeded networks: the ones the golden arrays were recorded with."""
+"""Networks for tests: the seeded ones that the golden arrays were recorded with, and the smallest there is."""
 
 from __future__ import annotations
 
@@ -32,6 +32,22 @@ CONFIGS = {
     "cut3r_512_dpt": CUT3R_512_DPT,
     "cut3r_224_linear": CUT3R_224_LINEAR,
 }
+SMALLEST = Cut3rConfig(
+    encoder_width=32,
+    encoder_depth=1,
+    encoder_heads=2,
+    decoder_width=32,
+    decoder_depth=2,
+    image_heads=2,
+    state_heads=2,
+    state_tokens=8,
+    memory_slots=4,
+    ray_heads=2,
+    ray_depth=1,
+    image_size=32,
+    head="linear",
+)
+"""The smallest network that has every part: for tests of what a stream keeps, not of how well it sees."""
 
 
 def _seeded(name: str) -> dict[str, torch.Tensor]:

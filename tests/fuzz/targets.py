@@ -23,6 +23,7 @@ from PIL import Image
 
 import recal3r
 from data.seeded import seeded_frames
+from networks import SMALLEST
 from recal3r.engine.health import limits_of
 from recal3r.engine.snapshot import read_header
 from recal3r.errors import Recal3rError
@@ -32,7 +33,6 @@ from recal3r.eval.datasets.sintel import read_cam, read_dpt
 from recal3r.eval.protocol import PROTOCOLS
 from recal3r.eval.results import read_result
 from recal3r.model.checkpoint import read_checkpoint
-from recal3r.model.config import Cut3rConfig
 from recal3r.model.load import untrained
 from recal3r.model.official_config import parse_official_config
 from recal3r.model.pickle_reader import read_description
@@ -44,21 +44,6 @@ from recal3r.sources.images import read_picture
 from recal3r.viewer.gate import Policy, parse_head
 
 Target = Callable[[bytes], None]
-SMALLEST = Cut3rConfig(
-    encoder_width=32,
-    encoder_depth=1,
-    encoder_heads=2,
-    decoder_width=32,
-    decoder_depth=2,
-    image_heads=2,
-    state_heads=2,
-    state_tokens=8,
-    memory_slots=4,
-    ray_heads=2,
-    ray_depth=1,
-    image_size=32,
-    head="linear",
-)
 
 
 def value_or_sentence(read: Callable[[], object]) -> None:

@@ -17,27 +17,10 @@ import numpy as np
 import torch
 
 from data.seeded import seeded_frames
+from networks import SMALLEST
 from recal3r import Reconstructor
 from recal3r.engine.session import all_finite
-from recal3r.model.config import Cut3rConfig
 from recal3r.model.load import prepared, untrained
-
-# The smallest network that has every part: what is looked at is what the stream keeps, not how well it sees.
-SMALLEST = Cut3rConfig(
-    encoder_width=32,
-    encoder_depth=1,
-    encoder_heads=2,
-    decoder_width=32,
-    decoder_depth=2,
-    image_heads=2,
-    state_heads=2,
-    state_tokens=8,
-    memory_slots=4,
-    ray_heads=2,
-    ray_depth=1,
-    image_size=32,
-    head="linear",
-)
 
 
 def taken() -> dict[str, int]:

@@ -11,6 +11,7 @@ import torch
 from data.seeded import seeded_parameter
 from recal3r.model.config import CUT3R_224_LINEAR, CUT3R_512_DPT, Cut3rConfig
 from recal3r.model.cut3r import Cut3r
+from recal3r.model.outline import outline
 
 DATA = Path(__file__).parent / "data"
 
@@ -60,7 +61,7 @@ _remembered = functools.cache(_seeded)  # for the small networks, which many tes
 
 def seeded_network(name: str, dtype: torch.dtype = torch.float32) -> Cut3r:
     """The network of `CONFIGS` called `name`, with the weights that the golden arrays were recorded with."""
-    with torch.device("meta"):
+    with outline():
         network = Cut3r(CONFIGS[name])
     if name.startswith("mini"):
         weights = {entry: tensor.clone() for entry, tensor in _remembered(name).items()}

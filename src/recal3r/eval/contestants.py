@@ -90,16 +90,17 @@ BETA_BASES = tuple(
 EVERYONE = RULES + CONSTANTS + CONTROLS + ABLATIONS + tuple(one for one in BETA_BASES if "=0.1" not in one.name)
 
 
+_KNOWN = {one.name: one for one in (*EVERYONE, *BETA_BASES)}
+
+
 def known_or_rule(name: str) -> Contestant:
     """The contestant of that name, or else a rule as text."""
-    known = {one.name: one for one in (*EVERYONE, *BETA_BASES)}
-    return known.get(name) or Contestant(name, name)
+    return _KNOWN.get(name) or Contestant(name, name)
 
 
 def called(*names: str) -> tuple[Contestant, ...]:
     """Contestants by name, in this order."""
-    known = {one.name: one for one in (*EVERYONE, *BETA_BASES)}
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in _KNOWN]
     if unknown:
-        raise EvalError(f"There is no contestant named {unknown[0]!r}; there are {', '.join(known)}.")
-    return tuple(known[name] for name in names)
+        raise EvalError(f"There is no contestant named {unknown[0]!r}; there are {', '.join(_KNOWN)}.")
+    return tuple(_KNOWN[name] for name in names)

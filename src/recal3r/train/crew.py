@@ -28,8 +28,13 @@ class Crew:
     rank: int = 0
     size: int = 1
 
+    @property
+    def mine(self) -> slice:
+        """Which streams of a batch are this process'."""
+        return slice(self.rank, None, self.size)
+
     def share(self, takes: Takes) -> Takes:  # [B, ...] -> [b, ...]
-        return Takes(*(part[self.rank :: self.size] for part in takes))
+        return Takes(*(part[self.mine] for part in takes))
 
     def whole(self, part: Tensor) -> Tensor:  # [b, ...] -> [B, ...]: what `share` took apart
         if self.size == 1:
@@ -39,7 +44,7 @@ class Crew:
         return torch.stack(parts, dim=1).flatten(0, 1)
 
     def own(self, whole: Tensor) -> Tensor:  # [B, ...] -> [b, ...]
-        return whole[self.rank :: self.size].clone()
+        return whole[self.mine].clone()
 
     def average_gradients(self, parameters: Sequence[Tensor]) -> None:
         """What one process had no use for, as a token of first frames where no stream began, counts as 0 there. What

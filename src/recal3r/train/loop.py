@@ -142,7 +142,7 @@ class Trainer:
         if self.stage.kind != "streams":
             return (), self._moved(self.crew.share(self.footage.pairs(self.rng, self.stage.batch)))
         starts, takes = self._reels().next(self.rng)
-        return tuple(starts[self.crew.rank :: self.crew.size].tolist()), self._moved(self.crew.share(takes))
+        return tuple(starts[self.crew.mine].tolist()), self._moved(self.crew.share(takes))
 
     def _enter(self, stage: Stage) -> None:
         """A new stage: its own optimiser, its own streams."""
